@@ -2,10 +2,10 @@
 
 import outfitter
 from outfitter import Sandbox
-from outfitter.protocol.network import Wanted
+from outfitter.client.answers import NetworkTarget
 
 
-def decide(wanted: Wanted) -> bool:  # a program would ask a person here
+def decide(wanted: NetworkTarget) -> bool:  # a program would ask a person here
     return wanted.host.endswith(".example.com")
 
 

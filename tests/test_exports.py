@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pydoc
 import subprocess
 import sys
 
@@ -21,15 +20,6 @@ def test_names_are_sorted_and_unique() -> None:
 def test_dir_shows_what_is_public() -> None:
     assert sorted(dir(outfitter)) == sorted([*outfitter.__all__, "__version__"])
     assert sorted(dir(sync)) == sorted(sync.__all__)
-
-
-def test_help_tells_of_every_public_class_and_function() -> None:
-    told = pydoc.plain(pydoc.render_doc(outfitter))
-    named = [name for name in outfitter.__all__ if callable(getattr(outfitter, name))]
-    heads = [(f"class {name}(", f"\n    {name}(", f"async {name}(") for name in named]
-    assert [
-        name for name, head in zip(named, heads, strict=True) if not any(one in told for one in head)
-    ] == []
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

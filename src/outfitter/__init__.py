@@ -7,7 +7,8 @@
         done = client.run(["python", "--version"])
 
 `help(outfitter.Client)` says what a client can do; `help(outfitter.local)` and `help(outfitter.connect)` say
-where it comes from.
+where it comes from. `dir(outfitter)` has every public name. PACKAGE CONTENTS of `help(outfitter)` is Python's
+own list of files: what stands only there may change.
 """
 
 from __future__ import annotations

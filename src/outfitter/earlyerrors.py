@@ -28,7 +28,16 @@ class OutfitterError(Exception):
 
 
 class ProtocolError(OutfitterError):
-    """A message broke a rule of the protocol."""
+    """A message broke a rule of the protocol.
+
+        try:
+            client = await outfitter.open("build")
+            await client.aclose()
+        except outfitter.ProtocolError as error:
+            print("no exec-server answers there:", error)
+
+    The connection ends with it.
+    """
 
     __module__ = _SHOWN
     slug = "protocol-error"
@@ -50,14 +59,31 @@ class RemoteProtocolError(ProtocolError):
 
 
 class HostUnsupported(OutfitterError):
-    """This machine lacks what the operation needs: `outfitter.local()` needs Linux."""
+    """This machine lacks what the operation needs; the message says what.
+
+        try:
+            client = await outfitter.open_local()
+            await client.aclose()
+        except outfitter.HostUnsupported as error:
+            print(error)
+
+    `outfitter doctor` tells all that is missing.
+    """
 
     __module__ = _SHOWN
     slug = "host-unsupported"
 
 
 class SettingInvalid(OutfitterError):
-    """A flag, file, URL or argument cannot be used as given; the message says what can."""
+    """A flag, file, URL or argument cannot be used as given; the message says what can.
+
+        try:
+            await outfitter.open("ftp://build")
+        except outfitter.SettingInvalid as error:
+            print(str(error).partition(" is ")[0])  # `ftp://build`
+
+    Nothing was started or connected.
+    """
 
     __module__ = _SHOWN
     slug = "setting-invalid"

@@ -114,19 +114,45 @@ class Malformed(RemoteProtocolError):
 
 
 class ConnectionLost(OutfitterError, ConnectionError):
-    """The connection is lost, or something with it. It is a ConnectionError too."""
+    """The connection is lost, or something with it. It is a ConnectionError too.
+
+        try:
+            await outfitter.open("ws://127.0.0.1:1")
+        except ConnectionError as error:
+            print(error.slug)  # dial-failed
+
+    The classes below it say what is lost, and what to do.
+    """
 
     slug = "connection-lost"
 
 
 class Disconnected(ConnectionLost):
-    """The connection ended during this call; the session goes on, or is being resumed."""
+    """The connection ended during this call; the session goes on, or is being resumed.
+
+        try:
+            await client.call("environment/status", None)
+        except outfitter.Disconnected:
+            pass  # the server may have done it: look, then ask again
+
+    `call` with `repeat` asks again by itself.
+    """
 
     slug = "disconnected"
 
 
 class SessionExpired(ConnectionLost):
-    """The session is over or cannot be resumed: make a new client."""
+    """The session is over or cannot be resumed: make a new client.
+
+        client = await outfitter.open("build")
+        await client.aclose()
+        try:
+            await client.run(["make"])
+        except outfitter.SessionExpired as error:
+            print(error)  # the client is closed
+
+    Every later call of that client raises it.
+    """
 
     slug = "session-expired"
 
@@ -134,8 +160,17 @@ class SessionExpired(ConnectionLost):
 class LeaseLost(SessionExpired):
     """The executor of a lease is gone, and what ran there with it.
 
-    `reason` is "node-lost", "executor-ended", "out-of-memory", "silent" or "engine-lost"; `node` is the
-    engine's name of its node. After `fenced_after` more seconds nothing of it can run any more.
+        lease = pool.lease()
+        try:
+            async with lease as client:
+                await client.run(["make", "html"])
+        except outfitter.LeaseLost as error:
+            print(error.reason, error.node, error.detail)
+            await lease.fenced()  # from now on somebody else may do the work
+
+    `reason` is "node-lost", "executor-ended", "out-of-memory", "silent" or "engine-lost", and `detail` says
+    it in words; `node` is the engine's name of its node. After `fenced_after` more seconds nothing of it can
+    run any more.
     """
 
     slug = "lease-lost"
@@ -171,7 +206,8 @@ class LeaseRefused(OutfitterError):
         except outfitter.LeaseRefused as error:
             print(error.reason)  # impossible
 
-    `reason` is "queue-full", "timed-out", "impossible", "setup-failed", "draining" or "start-failed".
+    `reason` is "queue-full", "timed-out", "impossible", "setup-failed", "draining" or "start-failed"; it is
+    in words in `detail`.
     """
 
     slug = "lease-refused"
@@ -186,7 +222,15 @@ class LeaseRefused(OutfitterError):
 
 
 class EngineFailed(OutfitterError):
-    """The engine of a pool cannot be reached, or said no. `retryable`: the same call may work later."""
+    """The engine of a pool cannot be reached, or said no.
+
+        try:
+            await pool.refresh()
+        except outfitter.EngineFailed as error:
+            print(error, error.retryable)
+
+    `retryable`: the same call may work later.
+    """
 
     slug = "engine-failed"
 
@@ -219,7 +263,17 @@ class DialFailed(ConnectionLost):
 
 
 class OutputLost(ConnectionLost):
-    """Some output of a command is no longer available."""
+    """Some output of a command is no longer available.
+
+        process = await client.start(["make"])
+        try:
+            async for event in process:
+                print(event)
+        except outfitter.OutputLost:
+            print("exit code:", await process.wait())
+
+    It was not read in time: a server keeps the newest megabyte of each command.
+    """
 
     slug = "output-lost"
 
@@ -297,25 +351,57 @@ class ProgramNotFound(NotFound):
 
 
 class PermissionDenied(RequestFailed, PermissionError):
-    """The executor's operating system does not allow it."""
+    """The executor's operating system does not allow it.
+
+        try:
+            await client.run(["./notes.md"])
+        except PermissionError as error:
+            print(error.program, error.errno)  # ./notes.md 13
+
+    It is a PermissionError too. `path` is what it is about where that is a file.
+    """
 
     slug = "permission-denied"
 
 
 class AlreadyExists(RequestFailed, FileExistsError):
-    """`path` exists already on the executor."""
+    """`path` exists already on the executor.
+
+        try:
+            await client.files.make_directory("src", recursive=False)
+        except FileExistsError as error:
+            print(error.path)  # src
+
+    It is a FileExistsError too.
+    """
 
     slug = "already-exists"
 
 
 class IsADirectory(RequestFailed, IsADirectoryError):
-    """`path` is a directory, and a file is wanted."""
+    """`path` is a directory, and a file is wanted.
+
+        try:
+            await client.files.read("src")
+        except IsADirectoryError as error:
+            print(error.path)  # src
+
+    It is an IsADirectoryError too.
+    """
 
     slug = "is-a-directory"
 
 
 class NotADirectory(RequestFailed, NotADirectoryError):
-    """`path`, or something on the way to it, is not a directory."""
+    """`path`, or something on the way to it, is not a directory.
+
+        try:
+            await client.files.list("notes.md")
+        except NotADirectoryError as error:
+            print(error.path)  # notes.md
+
+    It is a NotADirectoryError too.
+    """
 
     slug = "not-a-directory"
 
@@ -328,7 +414,7 @@ class CapabilityMissing(OutfitterError):
         except outfitter.CapabilityMissing as error:
             print(error.capability)  # teleport
 
-    Other servers than Outfitter's may lack some.
+    `what` is what the executor cannot do without it. Other servers than Outfitter's may lack some.
     """
 
     slug = "capability-missing"
@@ -343,7 +429,18 @@ class CapabilityMissing(OutfitterError):
 
 
 class Overloaded(OutfitterError):
-    """This client has reached a limit: wait for a call to end, or give `max_concurrency`."""
+    """This client has reached a limit: wait for a call to end, or give `max_concurrency`.
+
+        try:
+            done = await client.run(["make"])
+        except outfitter.Overloaded as error:
+            print(error)
+
+        async with outfitter.connect("build", max_concurrency=64) as client:
+            done = await client.run(["make"])  # waits for its turn
+
+    Nothing was sent.
+    """
 
     slug = "overloaded"
 
@@ -440,7 +537,15 @@ class Refused(OutfitterError):
 
 
 class InvalidParams(Refused):
-    """An argument cannot be used as given; the message says what is allowed."""
+    """An argument cannot be used as given; the message says what is allowed.
+
+        try:
+            await client.files.read("notes.md", limit=-1)
+        except outfitter.InvalidParams as error:
+            print(error)  # limit must not be below 0, and is -1
+
+    Nothing was sent.
+    """
 
     slug = "invalid-params"
 
@@ -892,7 +997,19 @@ class EnvironmentReplaced(OutfitterError):
 
 
 class ContractViolated(OutfitterError):
-    """The environment, or a launch, does not meet its contract; the message names what is missing."""
+    """The environment, or a launch, does not meet its contract; the message names what is missing.
+
+        from outfitter.agents import CommandSpec, Kind, LaunchContract, Task, backend
+
+        contract = LaunchContract("mine", (Kind("skill", requires=("RUN_ID",)),))
+        try:
+            task = Task("fix the tests", cwd="/srv/app")
+            CommandSpec(contract, backend("codex"), "skill", task, base={})
+        except outfitter.ContractViolated as error:
+            print("RUN_ID" in str(error))  # True
+
+    Nothing was started.
+    """
 
     slug = "contract-violated"
 

@@ -10,9 +10,9 @@ import pytest
 
 import outfitter
 from outfitter import Sandbox
+from outfitter.client.answers import NetworkDecision, NetworkTarget
 from outfitter.client.connection import MAX_QUESTIONS
 from outfitter.errors import SettingInvalid
-from outfitter.protocol.network import DecisionNotice, Wanted
 from tests.client.peer import Peer, with_a_peer
 from tests.support.machine import SECOND
 from tests.support.sandbox import need_sandbox
@@ -51,10 +51,10 @@ DENY = {"id": 7, "result": {"decision": {"type": "deny", "reason": "not_allowed"
 
 @with_a_peer()
 async def test_whoever_started_the_command_decides(peer: Peer) -> None:
-    asked: list[Wanted] = []
+    asked: list[NetworkTarget] = []
     answers: list[bool] = [True, False]
 
-    def decide(wanted: Wanted) -> bool:
+    def decide(wanted: NetworkTarget) -> bool:
         asked.append(wanted)
         return answers.pop(0)
 
@@ -62,14 +62,14 @@ async def test_whoever_started_the_command_decides(peer: Peer) -> None:
     for answer in (ALLOW, DENY):
         ask(peer, process_id)
         assert await said(peer) == answer
-    assert asked == [Wanted("https_connect", "a.test", 443)] * 2
+    assert asked == [NetworkTarget("https_connect", "a.test", 443)] * 2
 
 
 @with_a_peer()
 async def test_a_decision_may_take_its_time_and_holds_up_nobody(peer: Peer) -> None:
     answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
-    def decide(wanted: Wanted) -> Awaitable[bool]:
+    def decide(wanted: NetworkTarget) -> Awaitable[bool]:
         return answer
 
     ask(peer, await started(peer, decide))
@@ -90,7 +90,7 @@ async def test_nobody_to_ask_is_a_refusal(peer: Peer) -> None:
 
 @with_a_peer()
 async def test_a_decision_that_fails_is_no_decision(peer: Peer) -> None:
-    def decide(wanted: Wanted) -> bool:
+    def decide(wanted: NetworkTarget) -> bool:
         raise RuntimeError("no idea")
 
     ask(peer, await started(peer, decide))
@@ -124,19 +124,19 @@ CURL = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://nope.inva
 
 @pytest.mark.parametrize("later", [False, True])
 def test_a_host_is_asked_about_and_refused(server: Server, later: bool) -> None:
-    asked: list[Wanted] = []
-    told: list[DecisionNotice] = []
+    asked: list[NetworkTarget] = []
+    told: list[NetworkDecision] = []
 
-    async def thinking(wanted: Wanted) -> bool:
+    async def thinking(wanted: NetworkTarget) -> bool:
         asked.append(wanted)
         await asyncio.sleep(0)
         return False
 
-    def at_once(wanted: Wanted) -> bool:
+    def at_once(wanted: NetworkTarget) -> bool:
         asked.append(wanted)
         return False
 
-    decide: Callable[[Wanted], Any] = thinking if later else at_once
+    decide: Callable[[NetworkTarget], Any] = thinking if later else at_once
 
     async def run() -> str:
         async with asyncio.timeout(30 * SECOND), outfitter.connect(server.url) as client:
@@ -154,7 +154,7 @@ def test_a_host_is_asked_about_and_refused(server: Server, later: bool) -> None:
             return output.decode()
 
     assert asyncio.run(run()) == "403"
-    assert asked == [Wanted("http", "nope.invalid", 80)]
+    assert asked == [NetworkTarget("http", "nope.invalid", 80)]
     assert [(one.decision, one.source, one.reason, one.host) for one in told] == [
         ("deny", "decider", "not_allowed", "nope.invalid")
     ]
@@ -174,9 +174,9 @@ def test_decisions_are_about_sandboxes_without_the_network(server: Server) -> No
 
 
 def test_the_plain_client_decides_too(server: Server) -> None:
-    asked: list[Wanted] = []
+    asked: list[NetworkTarget] = []
 
-    def decide(wanted: Wanted) -> bool:
+    def decide(wanted: NetworkTarget) -> bool:
         asked.append(wanted)
         return False
 

@@ -494,10 +494,3 @@ def test_transcript_keeps_the_newest_text_in_whole_characters() -> None:
             assert transcript.closed
 
     run(main())
-
-
-def test_completion_shows_public_names_and_nothing_else() -> None:
-    assert sorted(dir(outfitter)) == sorted([*outfitter.__all__, "__version__"])
-    for kind in (outfitter.Client, outfitter.RemoteProcess, sync.Client, sync.Files):
-        for name in dir(kind):
-            assert name.startswith("_") or getattr(kind, name).__doc__, f"{kind.__name__}.{name}"

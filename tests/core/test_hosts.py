@@ -60,7 +60,12 @@ def test_addresses_are_read_as_the_c_library_reads_them(text: str) -> None:
     try:
         packed = socket.inet_aton(text)
     except OSError:
-        assert address_of(text.lower()) is None
+        # glibc took `0x` for a zero until 2.43, and a command may have an older one.
+        digits = ["0" if part == "0x" else part for part in text.lower().split(".")]
+        if "0x" in text.lower().split("."):
+            assert address_of(text.lower()) == address_of(".".join(digits))
+        else:
+            assert address_of(text.lower()) is None
     else:
         assert address_of(text.lower()) == ipaddress.IPv4Address(packed)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outfitter.errors import InvalidParams
 from outfitter.protocol.methods import CAPABILITIES
-from outfitter.protocol.session import EnvironmentInfo, InitializeParams
+from outfitter.protocol.session import EnvironmentInfo, InfoResult, InitializeParams
 
 texts = st.text(max_size=10)
 
@@ -51,7 +51,7 @@ def test_what_a_client_sends_a_server_reads(name: str, session_id: str | None) -
 
 def test_every_flag_of_the_reference_is_reported_first_and_in_its_order() -> None:
     info = EnvironmentInfo("sh", "/bin/sh", None, None, None, None, None, None, CAPABILITIES)
-    assert list(info.encode()["capabilities"])[:15] == [
+    assert list(InfoResult(info).encode()["capabilities"])[:15] == [
         "networkProxyLaunch",
         "networkProxyReviewDomains",
         "credentialMasking",
@@ -80,12 +80,12 @@ def test_every_flag_of_the_reference_is_reported_first_and_in_its_order() -> Non
 )
 def test_the_version_is_told_behind_that_of_the_reference(version: str | None, told: str | None) -> None:
     info = EnvironmentInfo("sh", "/bin/sh", None, None, None, None, version, None, frozenset())
-    sent = info.encode()
+    sent = InfoResult(info).encode()
     assert sent["executorVersion"] == told
-    read = EnvironmentInfo.decode(sent).version
+    read = InfoResult.decode(sent).info.version
     assert read == (None if version is None else version.replace("+", "."))
 
 
 def test_the_version_of_the_reference_is_its_own() -> None:
     told = {"shell": {"name": "sh", "path": "/bin/sh"}, "executorVersion": "0.166.0"}
-    assert EnvironmentInfo.decode(told).version == "0.166.0"
+    assert InfoResult.decode(told).info.version == "0.166.0"

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
     ]
 
+__all__ = ["StdioServer", "http_client"]
+
 Received = SessionMessage | Exception
 
 # One message of a server: a screenshot or a file in base64 fits, a server that never ends its line does not.
@@ -58,6 +60,10 @@ _ANSWER_SECONDS = 2.0
 OAUTH_BYTES = 1 << 20
 # The package's own: for most of a request, and for each wait for an event of a stream.
 _TIMEOUT = httpx2.Timeout(30.0, read=300.0)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class StdioServer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..environments.file import shown_url
 from ..errors import OutfitterError, RequestFailed
 from ..protocol.codes import SESSION_ATTACHED
-from ..protocol.process import ReadParams, ReadResult
+from ..protocol.process import ListResult, ReadParams, ReadResult
 from . import operating
 from .console import waiting
 from .follow import status_of
@@ -105,7 +105,8 @@ async def _session(flags: dict[str, Any]) -> int:
     """The processes of one session, as its server lists them."""
     target = named(flags)
     async with reach(target, resume=flags["session"]) as client:
-        found = await client.processes()
+        client.require("processList", "list its processes")
+        found = ListResult.decode(await client.call("process/list", None, repeat=True)).processes
     if flags["json"]:
         print(dumps([one.encode() for one in found]))
         return 0

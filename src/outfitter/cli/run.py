@@ -25,10 +25,10 @@ from .wishes import client_contract, client_policy, launch_kind, sandbox
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..client.answers import NetworkDecision
     from ..client.client import Client
     from ..core.events import Exited
     from ..protocol.jsontext import Json
-    from ..protocol.network import DecisionNotice
     from .quickon import RunOn
     from .records import Started
     from .target import Target
@@ -250,7 +250,7 @@ class _Tail:
         self._data = bytearray()
         self.hosts: deque[str] = deque(maxlen=1)  # the last one is told
 
-    def decided(self, notice: DecisionNotice) -> None:
+    def decided(self, notice: NetworkDecision) -> None:
         if notice.decision == "deny":
             self.hosts.append(notice.host)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConnectionLost, InvalidParams, OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
+from .answers import ProcessInfo, process_info
 from .arguments import called, count, encodable, made, seconds, terminal_size, words
 from .environment import CONTRACT, wire_env, wire_policy
 from .feed import ProcessFeed
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
     from ..core.sandbox import Sandbox
     from ..protocol.jsontext import Json
-    from ..protocol.network import DecisionNotice
-    from ..protocol.process import ProcessSummary
+    from .answers import NetworkDecision
     from .arguments import Command, Place
     from .environment import ByContract, EnvContract, EnvPolicy
     from .session import Decide, RemoteSession
@@ -40,7 +40,13 @@ class Prepared:
 
 
 class Starting(Coroutine[Any, Any, RemoteProcess]):
-    """A command that starts when this is awaited; in `async with`, one that ends with the block."""
+    """A command that starts when this is awaited; in `async with`, one that ends with the block.
+
+        async with client.start(["make"]) as process:
+            print(await process.wait())  # 0
+
+    It is a coroutine, so `asyncio.create_task` takes it.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, RemoteProcess]) -> None:
         self._work = work
@@ -49,15 +55,16 @@ class Starting(Coroutine[Any, Any, RemoteProcess]):
     def __await__(self) -> Generator[Any, Any, RemoteProcess]:
         return self._work.__await__()
 
-    # As a coroutine, for `asyncio.create_task`.
-
     def send(self, value: Any) -> Any:
+        """As of any coroutine: for the loop that runs it."""
         return self._work.send(value)
 
     def throw(self, *error: Any) -> Any:
+        """As of any coroutine: for the loop that runs it."""
         return self._work.throw(*error)
 
     def close(self) -> None:
+        """Gives it up before it was awaited: nothing is started."""
         self._work.close()
 
     async def __aenter__(self) -> RemoteProcess:
@@ -92,7 +99,7 @@ class CommandCalls:
         detach: bool | float = False,
         on_waiting: Callable[[str], object] | None = None,
         decide: Decide | None = None,
-        on_network: Callable[[DecisionNotice], object] | None = None,
+        on_network: Callable[[NetworkDecision], object] | None = None,
     ) -> Starting:
         """Starts a command: `await` it, or use it in `async with`, which ends the command with the block.
 
@@ -224,7 +231,7 @@ class CommandCalls:
         argv = words(command, shell=True, shell_path=None if info is None else info.shell_path)
         return [argv[0], "-lc", *argv[2:]] if login else argv
 
-    async def processes(self) -> list[ProcessSummary]:
+    async def processes(self) -> list[ProcessInfo]:
         """The processes of this session, oldest first, including closed ones that the server still keeps.
 
             for one in await client.processes():
@@ -233,7 +240,8 @@ class CommandCalls:
         Raises CapabilityMissing if the server cannot list them.
         """
         self._session.require("processList", "list its processes")
-        return (await self._session.ask(ListResult, "process/list", None, repeat=True)).processes
+        listed = await self._session.ask(ListResult, "process/list", None, repeat=True)
+        return [process_info(one) for one in listed.processes]
 
     async def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
         """Attaches to a process of this session by its id.

@@ -12,6 +12,7 @@ from ..errors import InvalidParams, Malformed, OutfitterError, OutputLost, Reque
 from ..protocol import process as wire
 from ..protocol.environment import WaitingNotice
 from ..protocol.network import DecisionNotice
+from .answers import NetworkDecision, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ class ProcessFeed:
         self.write_prefix = ""
         self._session = session
         self._on_waiting = on_waiting
-        self.on_network: Callable[[DecisionNotice], object] | None = None
+        self.on_network: Callable[[NetworkDecision], object] | None = None
         self.decide: Decide | None = None
         self._order = EventOrder()
         self._queued = 0
@@ -206,7 +207,7 @@ class ProcessFeed:
             return
         if isinstance(notice, DecisionNotice):
             if self.on_network is not None:
-                self.on_network(notice)
+                self.on_network(plain(NetworkDecision, notice))
             return
         event: Event = CLOSED
         if isinstance(notice, wire.OutputNotice):

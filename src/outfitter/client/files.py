@@ -19,7 +19,8 @@ from ..protocol import filesystem as fs
 from ..protocol.search import SearchParams, SearchResult
 from ..protocol.watching import WatchParams
 from ..record import record
-from . import arguments
+from . import answers, arguments
+from .answers import FileInfo, Searched
 from .arguments import count, encodable, octets, place, seconds
 from .naming import directory_failure, file_failure
 from .naming import native as native
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from .session import Params, R, RemoteSession
 
 AT_ONCE_BYTES = 4 << 20  # one message; above, blocks are quicker to begin with and never held whole twice
-
-FileInfo = results.MetadataResult
-Found = SearchResult
 
 
 @record
@@ -253,7 +251,9 @@ class Files(Transfers):
 
         Raises NotFound or another RequestFailed.
         """
-        return await self._ask(FileInfo, "fs/getMetadata", fs.FileParams(self._uri(path), follow), path)
+        params = fs.FileParams(self._uri(path), follow)
+        result = await self._ask(results.MetadataResult, "fs/getMetadata", params, path)
+        return answers.plain(FileInfo, result)
 
     async def exists(self, path: Place) -> bool:
         """Whether the path exists; a broken symbolic link does not.
@@ -465,7 +465,7 @@ class Files(Transfers):
         hidden: bool = False,
         honour_ignore_files: bool = True,
         timeout: float = 30.0,  # noqa: ASYNC109 - it is the server's
-    ) -> Found:
+    ) -> Searched:
         """Finds the lines that match a pattern in the text files of a directory, like `grep -r`.
 
             found = await client.files.search("src", r"^def ")
@@ -490,7 +490,7 @@ class Files(Transfers):
             honour_ignore_files=honour_ignore_files,
             timeout_ms=int(timeout * 1000),
         )
-        return await self._ask(Found, "fs/search", params, path)
+        return answers.searched(await self._ask(SearchResult, "fs/search", params, path))
 
     # Calls
 

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from .client import Client
     from .http import HttpStream
 
+__all__ = ["ExecutorTransport"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class ExecutorTransport(httpx.AsyncBaseTransport):
     """Every request is sent by the executor. httpx itself follows redirects, decompresses and keeps cookies.

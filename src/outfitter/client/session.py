@@ -17,8 +17,9 @@ from ..protocol import uri
 from ..protocol.http import BodyNotice
 from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
 from ..protocol.process import TerminateParams
-from ..protocol.session import EnvironmentInfo
+from ..protocol.session import InfoResult
 from ..protocol.watching import ChangedNotice
+from .answers import NetworkTarget, plain
 from .arguments import called, count, place, seconds
 from .link import Link
 
@@ -27,17 +28,16 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     from ..protocol.jsontext import Json
-    from ..protocol.network import Wanted
     from ..protocol.notices import Notice, ProcessNotice
     from ..protocol.results import Result
-    from ..protocol.session import InitializeResult
+    from ..protocol.session import EnvironmentInfo, InitializeResult
     from .arguments import Place
     from .connection import ClientConnection
     from .link import Dial
 
     R = TypeVar("R", bound=Result)
     # Whether a command may reach a host that no rule names.
-    Decide = Callable[[Wanted], bool | Awaitable[bool]]
+    Decide = Callable[[NetworkTarget], bool | Awaitable[bool]]
 
     class Params(Protocol):
         def encode(self) -> Json: ...
@@ -156,7 +156,7 @@ class RemoteSession:
         if self.info is None:
             # Older servers say who they are only when asked, and some not even then.
             try:
-                self.info = await self.ask(EnvironmentInfo, "environment/info", None)
+                self.info = (await self.ask(InfoResult, "environment/info", None)).info
             except OutfitterError:
                 pass
 
@@ -328,9 +328,10 @@ class RemoteSession:
         except InvalidParams:
             return None
         process = self.processes.get(question.process_id)
-        return self._decide(None if process is None else process._feed.decide, question.request)
+        wanted = plain(NetworkTarget, question.request)
+        return self._decide(None if process is None else process._feed.decide, wanted)
 
-    async def _decide(self, decide: Decide | None, wanted: Wanted) -> Json:
+    async def _decide(self, decide: Decide | None, wanted: NetworkTarget) -> Json:
         answer = False if decide is None else decide(wanted)
         if not isinstance(answer, bool):
             answer = await answer

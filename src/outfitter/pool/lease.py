@@ -46,8 +46,23 @@ class Lease:
         async with lease as client:
             done = await client.run(["make", "html"])
 
-    `id`, `node`, `workspace`, `state` and `waited` (the seconds in the queue) are for people.
+    It is for one block: ask for another one.
     """
+
+    id: str
+    """What `outfitter pool status` calls it."""
+    group: str
+    """Whose turn it counts as, as `Pool.lease` was told."""
+    state: str
+    """ "new", "queued", "leased", "done", "cancelled", "refused" or "lost"."""
+    waited: float
+    """The seconds that it has been in the queue."""
+    node: str
+    """The engine's name of the executor's node; empty before there is one."""
+    workspace: str
+    """The executor's directory for this lease; empty before there is one."""
+    client: Client | None
+    """What the block gets; None before."""
 
     def __init__(
         self,
@@ -61,14 +76,14 @@ class Lease:
         keep_workspace: bool = False,
     ) -> None:
         self.id = lease_id
-        self.shape = shape
+        self._shape = shape
         self.group = group
-        self.queue_timeout = queue_timeout
-        self.keep_workspace = keep_workspace
+        self._queue_timeout = queue_timeout
+        self._keep_workspace = keep_workspace
         self.state = "new"
-        self.waited = 0.0  # seconds in the queue
+        self.waited = 0.0
         self.node = self.workspace = ""
-        self.client: Client | None = None
+        self.client = None
         self._pool = pool
         self._setup = setup
         self._given: asyncio.Future[Client] | None = None
@@ -115,7 +130,7 @@ class Lease:
         if self._given is not None:
             raise SettingInvalid("a lease is for one block: ask for another one")
         self._given, self._lost = loop.create_future(), loop.create_future()
-        await self._pool._check_possible(self.shape)
+        await self._pool._check_possible(self._shape)
         self._pool._request(self)
         began = loop.time()
         try:

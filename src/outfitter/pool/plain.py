@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from ..client.client import Client
+    from ..errors import LeaseRefused
     from .engine import Engine
     from .lease import Lease
     from .map import Outcome
@@ -63,6 +64,11 @@ class PlainPool(Generic[S]):
     def size(self) -> int:
         """How many executors it may have at a time."""
         return self._pool.size
+
+    @property
+    def failed(self) -> LeaseRefused | None:
+        """Why the pool gives no more leases, if so."""
+        return self._pool.failed
 
     def lease(self, **wishes: Unpack[LeaseWishes]) -> PlainLease[S]:
         """An executor for one `with` block, which gets its client.
@@ -125,6 +131,19 @@ class PlainPool(Generic[S]):
 
         return self._background.call(asked)
 
+    def metrics(self) -> str:
+        """The same as numbers over time, in Prometheus's text format.
+
+            print(pool.metrics().splitlines()[0])  # # HELP outfitter_pool_slots Executors.
+
+        The lines begin with what each number means.
+        """
+
+        async def asked() -> str:
+            return self._pool.metrics()
+
+        return self._background.call(asked)
+
     def refresh(self) -> PoolStatus:
         """Asks the engine what there is, then as `status`.
 
@@ -148,7 +167,14 @@ class PlainPool(Generic[S]):
 
 
 class PlainLease(Generic[S]):
-    """`outfitter.Lease` for a `with` block."""
+    """An executor for a `with` block, which gets its client.
+
+        lease = pool.lease(group="docs")
+        with lease as client:
+            done = client.run(["make", "html"])
+
+    It is for one block: ask for another one.
+    """
 
     def __init__(self, background: Background, lease: Lease, kind: Callable[[Background, Client], S]) -> None:
         self._background = background
@@ -157,23 +183,47 @@ class PlainLease(Generic[S]):
 
     @property
     def id(self) -> str:
+        """What `outfitter pool status` calls it."""
         return self._lease.id
 
     @property
+    def group(self) -> str:
+        """Whose turn it counts as, as `Pool.lease` was told."""
+        return self._lease.group
+
+    @property
     def node(self) -> str:
+        """The engine's name of the executor's node; empty before there is one."""
         return self._lease.node
 
     @property
     def workspace(self) -> str:
+        """The executor's directory for this lease; empty before there is one."""
         return self._lease.workspace
 
     @property
     def state(self) -> str:
+        """ "new", "queued", "leased", "done", "cancelled", "refused" or "lost"."""
         return self._lease.state
 
     @property
     def waited(self) -> float:
+        """The seconds that it has been in the queue."""
         return self._lease.waited
+
+    def fenced(self) -> None:
+        """Returns when nothing of a lost lease can run any more; at once if it was not lost.
+
+            lease = pool.lease()
+            try:
+                with lease as client:
+                    client.run(["make", "html"])
+            except outfitter.LeaseLost:
+                lease.fenced()  # from now on somebody else may do the work
+
+        `Pool.map` waits for it before it tries again.
+        """
+        self._background.call(self._lease.fenced)
 
     def __enter__(self) -> S:
         def undo(_: object) -> None:

@@ -89,6 +89,9 @@ class Pool:
     every `Transition`. Raises SettingInvalid, FileInvalid; entering it raises EngineFailed.
     """
 
+    id: str
+    """What `outfitter pool status` calls it if it has no name."""
+
     def __init__(self, engine: str | Engine = "local", **wishes: Unpack[PoolWishes]) -> None:
         self._on_event = wishes.get("on_event")
         self._engine: Engine | None = None
@@ -293,7 +296,7 @@ class Pool:
         now = self._now()
         self._leases[lease.id] = lease
         try:
-            self._book.request(lease.id, lease.shape, now, group=lease.group, timeout=lease.queue_timeout)
+            self._book.request(lease.id, lease._shape, now, group=lease.group, timeout=lease._queue_timeout)
         except LeaseRefused:
             del self._leases[lease.id]
             lease.state = REFUSED
@@ -425,7 +428,7 @@ class Pool:
             self._settings.env,
             self._settings.limits,
             self._settings.home,
-            place.lease is not None and place.lease.keep_workspace,
+            place.lease is not None and place.lease._keep_workspace,
         )
         endpoint = await slot.serve(card)
         self._note_kept(place, endpoint)
@@ -481,7 +484,7 @@ class Pool:
         if place.slot is not None:
             try:
                 async with asyncio.timeout(_STOP_SECONDS):
-                    stopped = await place.slot.stop(keep=lease is not None and lease.keep_workspace)
+                    stopped = await place.slot.stop(keep=lease is not None and lease._keep_workspace)
             except TimeoutError:
                 stopped = Stopped(False, f"the engine took more than {_STOP_SECONDS:g} s")
         self._note_kept(place, stopped)

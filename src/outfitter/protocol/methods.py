@@ -56,7 +56,7 @@ METHODS: dict[str, Method] = {
         Method("server/kill", "operating.KillParams", "operating.KillResult", "server", "operating.kill", "serverKill"),
         Method("server/drain", "environment.NoParams", "operating.DrainResult", "server", "operating.drain", "serverDrain"),
         Method("server/upgrades", "session.UpgradesParams", "session.UpgradesResult", "server", "session.upgrades", "serverUpgrade"),
-        Method("environment/info", "environment.NoParams", "session.EnvironmentInfo", "environment info", "environment.info"),
+        Method("environment/info", "environment.NoParams", "session.InfoResult", "environment info", "environment.info"),
         Method("environment/status", "environment.NoParams", "session.StatusResult", "environment status", "environment.status"),
         Method("environment/resolve", "environment.ResolveParams", "environment.ResolveResult", "environment info", "environment.resolve", "environmentExplain"),
         Method("environment/explain", "environment.ResolveParams", "environment.ExplainResult", "environment info", "environment.explain", "environmentExplain"),

@@ -61,8 +61,10 @@ class InitializeParams(Shape):
 
 
 @record
-class EnvironmentInfo(Result):
-    """What an executor says about itself (environment/info). Everything but the shell may be missing.
+class EnvironmentInfo:
+    """What an executor says about itself. Everything but the shell may be missing.
+
+        print(client.info.platform, client.info.shell_name)
 
     `cwd`, `home` and `temp_dir` are URIs; `session_retention` (ours) is how many seconds a session waits
     for its client; `base` (ours) says whose environment commands start from; `capabilities` are the names of
@@ -85,13 +87,20 @@ class EnvironmentInfo(Result):
     base: Json = None
     weaker: tuple[tuple[str, str], ...] = ()
 
+
+@record
+class InfoResult(Result):
+    """environment/info."""
+
+    info: EnvironmentInfo
+
     @classmethod
-    def decode(cls, result: Json) -> EnvironmentInfo:
+    def decode(cls, result: Json) -> InfoResult:
         fields = Fields(result, "EnvironmentInfo")
         shell = Fields(fields.raw("shell"), "ShellInfo")
         flags = fields.raw_or_none("capabilities")
         retention = fields.unsigned_or_none("sessionRetentionMs")
-        return cls(
+        info = EnvironmentInfo(
             shell.text("name"),
             shell.text("path"),
             _uri_or_none(fields, "cwd"),
@@ -109,27 +118,29 @@ class EnvironmentInfo(Result):
             fields.raw_or_none("base"),
             _texts(fields.raw_or_none("weaker")),
         )
+        return cls(info)
 
     def encode(self) -> Json:
-        flags = {name: name in self.capabilities for name in REFERENCE_FLAGS}
-        flags.update((name, True) for name in sorted(self.capabilities))
-        retention = self.session_retention
+        info = self.info
+        flags = {name: name in info.capabilities for name in REFERENCE_FLAGS}
+        flags.update((name, True) for name in sorted(info.capabilities))
+        retention = info.session_retention
         told: Json = {
-            "shell": {"name": self.shell_name, "path": self.shell_path},
-            "executorVersion": None if self.version is None else _LEVEL + self.version.replace("+", "."),
-            "providerId": self.provider_id,
-            "cwd": None if self.cwd is None else self.cwd.text,
-            "userHomeDir": None if self.home is None else self.home.text,
-            "platformOs": self.platform,
+            "shell": {"name": info.shell_name, "path": info.shell_path},
+            "executorVersion": None if info.version is None else _LEVEL + info.version.replace("+", "."),
+            "providerId": info.provider_id,
+            "cwd": None if info.cwd is None else info.cwd.text,
+            "userHomeDir": None if info.home is None else info.home.text,
+            "platformOs": info.platform,
             "prependPathDirs": [],
-            "temporaryDirectories": list(self.temporary_directories),
-            "tempDir": None if self.temp_dir is None else self.temp_dir.text,
+            "temporaryDirectories": list(info.temporary_directories),
+            "tempDir": None if info.temp_dir is None else info.temp_dir.text,
             "sessionRetentionMs": None if retention is None else int(retention * 1000),
-            "base": self.base,
+            "base": info.base,
             "capabilities": flags,
         }
-        if self.weaker:
-            told["weaker"] = dict(self.weaker)
+        if info.weaker:
+            told["weaker"] = dict(info.weaker)
         return told
 
 
@@ -152,10 +163,18 @@ def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:
     return None if text is None else uri.parse(text)
 
 
+def _read_info(fields: Fields, name: str) -> EnvironmentInfo:
+    return InfoResult.decode(fields.raw(name)).info
+
+
+def _write_info(info: EnvironmentInfo) -> Json:
+    return InfoResult(info).encode()
+
+
 @shape()
 class InitializeResult(Result):
     session_id: str
-    info: EnvironmentInfo | None = member(name="environmentInfo")
+    info: EnvironmentInfo | None = member(_read_info, _write_info, name="environmentInfo")
 
 
 @shape()

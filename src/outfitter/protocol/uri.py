@@ -24,17 +24,25 @@ _PLAIN_BYTES = bytes(code for code in range(0x21, 0x7F) if chr(code) not in _ESC
 
 @quick_record
 class FileUri:
-    """A normalised `file:` URI: `text` as it is shown, `host` empty for this machine."""
+    """A normalised `file:` URI: `text` as it is shown, `host` empty for this machine.
+
+        print(client.resolve("/srv/a b").text)  # file:///srv/a%20b
+
+    `path` is percent-encoded and starts with a slash.
+    """
 
     host: str
-    path: str  # percent-encoded, starts with "/"
+    path: str
 
     @property
     def text(self) -> str:
+        """The URI as it is shown and sent."""
         return f"file://{self.host}{self.path}"
 
     def local_path(self) -> str:
         """The native path, bytes outside UTF-8 as surrogate escapes.
+
+            print(client.resolve("/srv/a b").local_path())  # /srv/a b
 
         Raises ValueError when the URI names no path of a POSIX host.
         """

@@ -6,7 +6,7 @@ from ...contract.contract import Asked, Ready
 from ...errors import InvalidParams
 from ...host import facts
 from ...protocol.environment import BaseResult, DiffResult, ExplainResult, ResolveResult
-from ...protocol.session import StatusResult
+from ...protocol.session import InfoResult, StatusResult
 from ...record import replace
 from ..call import LATER
 from ..forks import enter
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from ...contract.contract import Questions
     from ...protocol.environment import BaseParams, DiffParams, EnvPolicyParams, NoParams, ResolveParams
     from ...protocol.results import Result, Wire
-    from ...protocol.session import EnvironmentInfo
     from ..call import Call, Handler, Later
 
     T = TypeVar("T", bound=Result)
 
 
-def info(call: Call, params: NoParams) -> EnvironmentInfo:
-    return call.services.info
+def info(call: Call, params: NoParams) -> InfoResult:
+    return InfoResult(call.services.info)
 
 
 def status(call: Call, params: NoParams) -> StatusResult:
