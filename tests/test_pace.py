@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,6 +149,20 @@ def test_a_peer_that_fetches_is_looked_for_while_the_other_server_is_quick(
     monkeypatch.setattr(pace, "_answered", pace._answered - 60)
     pace.fetched()
     assert pace._looks == 0
+
+
+@pytest.mark.parametrize(("apart", "looks"), [(0.0024, True), (0.0026, False)])
+def test_commands_through_a_relay_are_a_series_too(
+    pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch, apart: float, looks: bool
+) -> None:
+    """A round through a relay takes 1.1 to 1.4 ms, and one slow round must not end the series."""
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    pace.started()
+    pace.ended()
+    now += apart
+    pace.started()
+    assert bool(pace._looks) is looks
 
 
 def test_each_look_in_vain_lends_the_processor(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from outfitter.core import streams
 from outfitter.core.calling import Calling, Invitation
-from outfitter.core.noise import Initiator, prologue
+from outfitter.core.noise import Channel, Initiator, Responder, _State, prologue
 from outfitter.core.records import cut, farewell
 from outfitter.core.streams import Begun, Came, Ended, Send, Streams, Validate
 from outfitter.errors import Disconnected, RemoteProtocolError
@@ -235,6 +236,22 @@ def test_an_authorization_that_is_no_text_is_refused_and_charged() -> None:
     first = Initiator(HARNESS, Keys(), STATIC.public, said, b"\xff", encapsulate).message
     assert one.receive(relay.handshake("s", first), 0.0) == [RESET]
     assert (one._failures, one._asking) == (1, 0)
+
+
+def test_nothing_of_a_handshake_is_kept_when_it_is_over() -> None:
+    """No object that holds its secrets; the ciphers of the stream have keys of their own."""
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(one, Initiator | Responder | _State | Channel) for one in gc.get_objects())
+
+    before, one = kept(), executor()
+    harness, begun = opened(one)
+    assert kept() == before
+    assert one.receive(data(harness, b"on"), 0.0) == [Came(begun.instance, [b"on"])]
+    pending(one, "given up")
+    one.receive(relay.reset("given up"), 0.0)
+    assert kept() == before
 
 
 @given(st.lists(st.binary(max_size=120), max_size=8))
