@@ -160,6 +160,25 @@ def test_no_module_of_a_workspace_is_ever_loaded(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_who_has_set_a_variable_is_told(root: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "1"}
+    keeper = Keeper("pool", root=str(root), environ=environ, of_engine=("CUDA_VISIBLE_DEVICES", "ROCR_X"))
+    one = keeper.serve(card("l1", env={"COLOUR": "green"}), Shape())
+
+    async def kinds() -> dict[str, str]:
+        async with connect(one.url, token=TOKEN) as client:
+            found = (await client.explain())["variables"]
+            return {name: found[name]["origin"]["kind"] for name in (*environ, "COLOUR", "HOME")}
+
+    assert asyncio.run(kinds()) == {
+        "PATH": "executor",
+        "CUDA_VISIBLE_DEVICES": "engine",
+        "COLOUR": "pool",
+        "HOME": "pool",
+    }
+    assert keeper.stop() == Stopped(True)
+
+
 def test_what_a_server_is_told() -> None:
     words = serve_words(card("l1"), Shape(1.5, 4 << 30), "ws://127.0.0.1:0", "/w")
     assert words == [
