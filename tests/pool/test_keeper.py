@@ -106,6 +106,23 @@ def test_a_server_that_was_killed_is_not_confirmed(keeper: Keeper) -> None:
     assert (stopped.confirmed, stopped.detail) == (False, "the server had ended by signal 9: it said nothing")
 
 
+def test_no_server_follows_one_that_was_not_seen_to_end(keeper: Keeper, root: Path) -> None:
+    keeper.serve(card("l1"), Shape())
+    os.kill(keeper.pid, signal.SIGKILL)
+    with pytest.raises(
+        EngineFailed, match="the server before has not ended: the server had ended by signal 9"
+    ):
+        keeper.serve(card("l2"), Shape())
+    assert (keeper.pid, [name for name in left(root) if name.startswith("l")]) == (0, [])
+
+
+def test_what_keeps_a_server_from_starting_ends_the_one_before_too(keeper: Keeper, root: Path) -> None:
+    one = keeper.serve(card("l1"), Shape())
+    with pytest.raises(EngineFailed, match="more than 80 characters"):
+        keeper.serve(card("l" * 80), Shape())
+    assert keeper.pid == 0 and not os.path.exists(one.workspace)
+
+
 def test_a_server_that_ends_alone_leaves_nothing_behind(root: Path) -> None:
     keeper = Keeper("pool", root=str(root), watches=True)
     keeper.serve(card("l1"), Shape())
