@@ -106,6 +106,23 @@ def test_a_server_that_was_killed_is_not_confirmed(keeper: Keeper) -> None:
     assert (stopped.confirmed, stopped.detail) == (False, "the server had ended by signal 9: it said nothing")
 
 
+def test_no_server_follows_one_that_was_not_seen_to_end(keeper: Keeper, root: Path) -> None:
+    keeper.serve(card("l1"), Shape())
+    os.kill(keeper.pid, signal.SIGKILL)
+    with pytest.raises(
+        EngineFailed, match="the server before has not ended: the server had ended by signal 9"
+    ):
+        keeper.serve(card("l2"), Shape())
+    assert (keeper.pid, [name for name in left(root) if name.startswith("l")]) == (0, [])
+
+
+def test_what_keeps_a_server_from_starting_ends_the_one_before_too(keeper: Keeper, root: Path) -> None:
+    one = keeper.serve(card("l1"), Shape())
+    with pytest.raises(EngineFailed, match="more than 80 characters"):
+        keeper.serve(card("l" * 80), Shape())
+    assert keeper.pid == 0 and not os.path.exists(one.workspace)
+
+
 def test_a_server_that_ends_alone_leaves_nothing_behind(root: Path) -> None:
     keeper = Keeper("pool", root=str(root), watches=True)
     keeper.serve(card("l1"), Shape())
@@ -158,6 +175,25 @@ def test_no_module_of_a_workspace_is_ever_loaded(tmp_path: Path) -> None:
         [*own_words(), "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={}
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_who_has_set_a_variable_is_told(root: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "1"}
+    keeper = Keeper("pool", root=str(root), environ=environ, of_engine=("CUDA_VISIBLE_DEVICES", "ROCR_X"))
+    one = keeper.serve(card("l1", env={"COLOUR": "green"}), Shape())
+
+    async def kinds() -> dict[str, str]:
+        async with connect(one.url, token=TOKEN) as client:
+            found = (await client.explain())["variables"]
+            return {name: found[name]["origin"]["kind"] for name in (*environ, "COLOUR", "HOME")}
+
+    assert asyncio.run(kinds()) == {
+        "PATH": "executor",
+        "CUDA_VISIBLE_DEVICES": "engine",
+        "COLOUR": "pool",
+        "HOME": "pool",
+    }
+    assert keeper.stop() == Stopped(True)
 
 
 def test_what_a_server_is_told() -> None:

@@ -218,6 +218,12 @@ SERVE: tuple[Flag, ...] = (
         "Look for no project, nor its environment, above this directory.",
         "DIR",
     ),
+    Flag(
+        "--origin",
+        "list",
+        "Explain variables of the server's environment as set by a pool or its engine (repeatable).",
+        "pool|engine=NAMES",
+    ),
     Flag("--max-sessions", "count", "Limit on sessions.", "N", 256),
     Flag("--max-processes", "count", "Limit on running processes per session.", "N", 2048),
     Flag(

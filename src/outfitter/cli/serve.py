@@ -58,6 +58,17 @@ def begin_log(flags: Flags) -> None:
         logging.basicConfig(level=flags["log_level"].upper(), format="%(asctime)s %(name)s %(message)s")
 
 
+def _origins(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Variables and who has set them: `pool=HOME,TMPDIR`. Raises SettingInvalid."""
+    found: list[tuple[str, str]] = []
+    for text in given:
+        whose, equals, names = text.partition("=")
+        if whose not in ("pool", "engine") or not equals:
+            raise SettingInvalid(f"--origin {text!r} cannot be used: write pool=NAME,NAME or engine=NAME")
+        found += [(name, whose) for name in names.split(",") if name]
+    return tuple(found)
+
+
 def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
     """What the flags say; `private` is a server that nobody on another machine reaches. Raises
     SettingInvalid."""
@@ -79,6 +90,7 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
         fence=None if flags["fence"] is None else float(flags["fence"]),
         ends_with_stdin=flags["exit_on_stdin_close"],
         project_ceiling=flags["project_ceiling"],
+        origins=_origins(flags["origin"]),
         allowance=_limits(flags),
         cgroup=flags["cgroup"],
         run_as=flags["run_as"],

@@ -155,6 +155,8 @@ class Contract:
         self._words: dict[int, _Word] = {}  # whether projects have a person's
         self._exact = Stack((), (), Rules(tidy=False, total=None))
         self._said: Resolved | None = None
+        # Where variables of the base come from, if whoever has started the server says so.
+        self.base_origins: Mapping[str, Origin] = {}
         self._terminal = Layer(RUNTIME_LEVEL, "terminal", TERMINAL, {"SHELL": login_shell}, where_unset=True)
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         # What `stack` does around a question, for those who watch: it may take its time.
@@ -471,7 +473,8 @@ class Contract:
         from .layers import env_layer, held_back, policy_of, rules_of  # for those who do not say it all
 
         origin = _ORIGINS.get(base.kind) or Origin("executor", f"from the environment of {base.kind}")
-        layers = [Layer(BASE, "base", origin, base.values, producer=base.kind)]
+        origins = self.base_origins if base is self.base else {}
+        layers = [Layer(BASE, "base", origin, base.values, origins=origins, producer=base.kind)]
         if self._snapshot is not None and base is self.base:
             layers.append(self._snapshot)
         if asked.layer is not None:

@@ -25,4 +25,6 @@ REQUEST_POLICY = Origin("policy", "the request's envPolicy")
 POLICY_SET = Origin("policy", "set by envPolicy.set")
 REQUEST = Origin("request", "given in the request's env")
 RUNTIME = Origin("runtime", "supplied by Outfitter")
+# Of variables of the server's own environment, by the word of `serve --origin`.
+GIVEN = {"pool": Origin("pool", "set by the pool"), "engine": Origin("engine", "set by the pool's engine")}
 TERMINAL = Origin("terminal", "the account's login shell, added because the command has a terminal")

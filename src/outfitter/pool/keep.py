@@ -82,7 +82,8 @@ def main(args: list[str]) -> int:
         listen = listen or listening(os.environ)
         environ = without_engines(os.environ, gpus=gpus != "0")
         signal.signal(signal.SIGTERM, _end)
-        keeper = Keeper(pool_id, node=node, listen=listen, environ=environ, watches=True)
+        chosen = _GPUS if {_PEER, _POD_NODE} & os.environ.keys() else ()  # ssh sets none
+        keeper = Keeper(pool_id, node=node, listen=listen, environ=environ, of_engine=chosen, watches=True)
         _say(answers, {"outfitter": VERSION})
         for line in lines(0, lambda: keeper.pid == 0):
             asked = json.loads(line)

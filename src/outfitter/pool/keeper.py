@@ -27,7 +27,7 @@ from .sweep import ROOTS, Workspaces, root_of, tree_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..core.shape import Shape
     from .certificate import Certificate
@@ -43,7 +43,7 @@ _FOREVER = 10**6  # seconds: longer than any slot lives
 
 class Keeper:
     """The keeper of a slot. `listen` is where its servers listen, or "unix:" for a socket beside the
-    workspace; `environ` is what their commands inherit.
+    workspace; `environ` is what their commands inherit, some of it set by the engine (`of_engine`).
 
     With `watches`, a server that ends by itself leaves nothing behind: a keeper that nobody asks any more
     would hold its workspace. Raises EngineFailed where no workspace can be made. The workspaces of keepers
@@ -58,6 +58,7 @@ class Keeper:
         root: str | None = None,
         listen: str = "ws://127.0.0.1:0",
         environ: Mapping[str, str] | None = None,
+        of_engine: Iterable[str] = (),
         watches: bool = False,
     ) -> None:
         self._node = node or os.uname().nodename
@@ -65,6 +66,7 @@ class Keeper:
         self._environ = dict(os.environ if environ is None else environ)
         self._workspaces = Workspaces(root or root_of(self._environ), pool_id)
         self._environ.pop(ROOTS[0], None)
+        self._of_engine = tuple(of_engine)
         self._workspaces.sweep()
         self._server: _Server | None = None
         self._workspace: Workspace | None = None
@@ -81,19 +83,21 @@ class Keeper:
         return 0 if self._server is None else self._server.pid
 
     def serve(self, card: Card, shape: Shape) -> Endpoint:
-        """Ends the server before, if there is one, and starts another. Raises EngineFailed."""
+        """Ends the server before, if there is one, and starts another. Raises EngineFailed.
+
+        Both at the same time, which halves the wait; the new one is nobody's before the old one has ended.
+        """
         with self._one_at_a_time:
             if self._stopped:
                 raise EngineFailed("this slot has been stopped")
-            ended = self._end(keep=card.keep_last)
-            if not ended.confirmed:
-                raise EngineFailed(f"the server before has not ended: {ended.detail}")
-            workspace = self._workspace = self._workspaces.make(card.lease_id)
-            environ = {**self._environ, **workspace.variables(card.home), **card.env}
             try:
-                listen = f"unix:{workspace.socket}" if self._listen == "unix:" else self._listen
-                words = serve_words(card, shape, listen, workspace.work)
-                server = self._server = _Server(words, workspace.work, environ, self._certificate)
+                server, workspace = self._begin(card, shape)
+            finally:
+                ended = self._end(keep=card.keep_last)
+            self._server, self._workspace = server, workspace
+            try:
+                if not ended.confirmed:
+                    raise EngineFailed(f"the server before has not ended: {ended.detail}")
                 url, limits = server.wait_ready(card.limits != "none")
             except BaseException:
                 self._end()
@@ -112,6 +116,20 @@ class Keeper:
                 kept=ended.kept,
                 kept_bytes=ended.kept_bytes,
             )
+
+    def _begin(self, card: Card, shape: Shape) -> tuple[_Server, Workspace]:
+        """A server that starts, and its workspace. Raises EngineFailed."""
+        workspace = self._workspaces.make(card.lease_id)
+        try:
+            ours = {**workspace.variables(card.home), **card.env}
+            listen = f"unix:{workspace.socket}" if self._listen == "unix:" else self._listen
+            words = serve_words(card, shape, listen, workspace.work)
+            theirs = [name for name in self._of_engine if name in self._environ and name not in ours]
+            words += origin_words(pool=ours, engine=theirs)
+            return _Server(words, workspace.work, {**self._environ, **ours}, self._certificate), workspace
+        except BaseException:
+            self._give_up(workspace)
+            raise
 
     def _watch(self, server: _Server) -> None:
         server.wait()
@@ -139,15 +157,17 @@ class Keeper:
         alone, self._ended_alone = self._ended_alone, None
         ended = alone or Stopped(True) if server is None else server.end()
         workspace, self._workspace = self._workspace, None
-        if workspace is not None:
-            try:
-                kept = self._workspaces.give_up(workspace, keep=keep)
-                if kept:
-                    ended = replace(ended, kept=kept, kept_bytes=tree_bytes(kept))
-            except OSError as error:
-                workspace.let_go()  # the next keeper's sweep tries again
-                warn("pool", "a workspace stays behind for now: %s: %s", workspace.path, error.strerror)
-        return ended
+        kept = "" if workspace is None else self._give_up(workspace, keep=keep)
+        return replace(ended, kept=kept, kept_bytes=tree_bytes(kept)) if kept else ended
+
+    def _give_up(self, workspace: Workspace, *, keep: bool = False) -> str:
+        """Where it is kept, if so."""
+        try:
+            return self._workspaces.give_up(workspace, keep=keep)
+        except OSError as error:
+            workspace.let_go()  # the next keeper's sweep tries again
+            warn("pool", "a workspace stays behind for now: %s: %s", workspace.path, error.strerror)
+            return ""
 
 
 def serve_words(card: Card, shape: Shape, listen: str, work: str) -> list[str]:
@@ -160,6 +180,15 @@ def serve_words(card: Card, shape: Shape, listen: str, work: str) -> list[str]:
         words += ["--limits", _limits(card, shape)]
     if card.token_sha256:
         words += ["--ws-auth", "capability-token", "--ws-token-sha256", card.token_sha256]
+    return words
+
+
+def origin_words(**names: Iterable[str]) -> list[str]:
+    """What tells a server who has set which of its variables; the names of those are no secrets."""
+    words = []
+    for whose, given in names.items():
+        told = ",".join(sorted(name for name in given if "," not in name))
+        words += ["--origin", f"{whose}={told}"] if told else []
     return words
 
 

@@ -86,6 +86,7 @@ class SlotKeeper:
             node=ray.get_runtime_context().get_node_id(),
             listen=f"{'ws' if local else 'wss'}://{f'[{address}]' if ':' in address else address}:0",
             environ=without_ray(os.environ, gpus),
+            of_engine=_GPUS,
             watches=True,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..core.quotas import Sharing
+from ..env.origin import GIVEN
 from ..pace import Pace
 from ..transport.base import own_principal
 from .environment import Environments
@@ -88,6 +89,9 @@ class Services:
         self.retains = retains  # sessions outlive their connections
         retention = settings.session_retention if retains else 0.0
         self.environments = Environments(executor, retention, base)
+        if settings.origins:
+            given = {name: GIVEN[whose] for name, whose in settings.origins}
+            self.environments.contract.base_origins = given
         self.sessions.spawner.for_ourselves = self.environments.for_ourselves()
         self._info: EnvironmentInfo | None = None
         self._workers: Workers | None = None

@@ -33,6 +33,7 @@ class ServerSettings:
     fence: float | None = None  # seconds without a word of a client after which the server ends
     ends_with_stdin: bool = False
     project_ceiling: str | None = None  # no project is looked for above this directory
+    origins: tuple[tuple[str, str], ...] = ()  # (--origin) variables of our environment: name, who has set it
     allowance: ServerLimits | None = None  # (--limits) of the server and all its commands together
     cgroup: bool = False
     run_as: str | None = None
