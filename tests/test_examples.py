@@ -248,7 +248,9 @@ def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
         cwd=tmp_path,
         timeout=60,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (EXITS.get(name, 0), PRINTS[name], "")
+    # A server that other processes keep from running says so: that is the machine's, not the example's.
+    said = [line for line in done.stderr.splitlines() if not line.startswith("! nothing else was served")]
+    assert (done.returncode, done.stdout, said) == (EXITS.get(name, 0), PRINTS[name], [])
 
 
 def test_the_test_runner_shows_how_far_it_is(tmp_path: Path) -> None:
