@@ -138,18 +138,22 @@ class Finder:
         raise SandboxUnavailable(why(said, around()))
 
 
-def memory(data: bytes) -> int:
+def memory(data: bytes = b"") -> int:
     """A descriptor from which these bytes can be read. Raises OSError."""
     fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.lseek(fd, 0, os.SEEK_SET)
+        fill(fd, data)
     except BaseException:
         let_go(fd)
         raise
     return fd
+
+
+def fill(fd: int, data: bytes) -> None:
+    """Writes from the beginning, which stays the place where others read. Raises OSError."""
+    written = 0
+    while written < len(data):
+        written += os.pwrite(fd, memoryview(data)[written:], written)
 
 
 def run(argv: Sequence[str], descriptors: Sequence[int] = ()) -> tuple[int, str]:
