@@ -19,7 +19,7 @@ from ..pipes import let_go
 from ..unix import waitpid
 from . import seccomp
 from .arguments import Layout, arguments, visible
-from .bubblewrap import Bubblewrap, Finder
+from .bubblewrap import Bubblewrap, Finder, check_outside
 from .covering import covers, startup_covers
 from .limits import Allowance, Limits, soften
 from .paths import Matched, look
@@ -57,7 +57,7 @@ class Sandboxes:
         self._own = (state, *own)
         self._allowance = settings
         self._limits = Limits(settings)
-        self.finder = Finder()
+        self.finder = Finder(settings.program)
         self.placeholders = Placeholders(f"{folder}/placeholders")
         self.placeholders.tidy()
         self.running: dict[int, Running] = {}  # by mark
@@ -71,6 +71,7 @@ class Sandboxes:
         found = look(launch.confinement, matched)
         if found.refusal is not None:
             return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
+        check_outside(program, found)
         opened: list[int] = []
         running: Running | None = None
         pid = 0
