@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import unix_connect
 
+from outfitter.host.sandbox.bubblewrap import Finder
 from tests.support.machine import SECOND, running, wait_gone, wait_until
 from tests.support.sandbox import (
     READ_ONLY,
@@ -324,6 +325,43 @@ def test_a_server_that_ends_leaves_nothing(ws: Path, tmp_path: Path) -> None:
         start(wire, ["sleep", "60"], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
         assert placeholders(ws) == PROTECTED
     assert not placeholders(ws)
+
+
+# Which bubblewrap
+
+
+def logging_bubblewrap(tmp_path: Path) -> tuple[Path, Path]:
+    """One that writes down what it is asked, and where it does."""
+    program, log = tmp_path / "bwrap", tmp_path / "log"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {log}\nexec {Finder().find().path} "$@"\n')
+    program.chmod(0o755)
+    return program, log
+
+
+def test_bubblewrap_is_probed_at_the_start_where_sandboxes_were_used(tmp_path: Path, ws: Path) -> None:
+    need_sandbox()
+    program, log = logging_bubblewrap(tmp_path)
+    home = tmp_path / "home"
+    (home / ".local/state/outfitter/sandbox").mkdir(parents=True)
+    with serving("outfitter", home, "--sandbox-program", str(program)) as server, Wire(server.url) as wire:
+        wait_until(lambda: log.exists() and "--args" in log.read_text(), "it was probed")
+        wire.handshake()
+        for _ in range(2):
+            assert run(wire, ["true"], cwd=ws, sandbox=sandbox(READ_ONLY, ws)).code == 0
+        assert log.read_text().count("--help") == 1
+
+
+def test_a_command_cannot_write_where_bubblewrap_is(tmp_path: Path, ws: Path) -> None:
+    need_sandbox()
+    program, _ = logging_bubblewrap(ws)
+    with (
+        serving("outfitter", tmp_path / "home", "--sandbox-program", str(program)) as server,
+        Wire(server.url) as wire,
+    ):
+        wire.handshake()
+        asked = start_params("p", ["true"], cwd=f"file://{ws}", env={}, sandbox=sandbox(WORKSPACE, ws))
+        assert f"could replace {program}" in wire.error("process/start", asked)["message"]
+        assert run(wire, ["true"], cwd=ws, sandbox=sandbox(READ_ONLY, ws)).code == 0
 
 
 # Signals and terminals

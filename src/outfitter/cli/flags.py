@@ -241,6 +241,9 @@ SERVE: tuple[Flag, ...] = (
         "LIST",
     ),
     Flag(
+        "--sandbox-program", "text", "The bubblewrap to use, if it is not in one of the usual places.", "PATH"
+    ),
+    Flag(
         "--sandbox-processes", "count", "Limit on processes and threads of a command in a sandbox.", "N", 2048
     ),
     Flag(

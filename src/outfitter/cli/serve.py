@@ -96,6 +96,7 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
         run_as=flags["run_as"],
         operators=(*flags["operator"], f"uid:{os.getuid()}"),
         own_files=_own_files(flags),
+        sandbox_program=_program(flags["sandbox_program"]),
         sandbox_processes=flags["sandbox_processes"],
         sandbox_memory=None if flags["sandbox_memory"] is None else flags["sandbox_memory"] << 20,
         sandbox_loopback=flags["sandbox_loopback"],
@@ -115,6 +116,15 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
 
         check_memory(settings.sandbox_memory)
     return settings
+
+
+def _program(path: str | None) -> str:
+    """Where bubblewrap is, as an operator says. Raises SettingInvalid."""
+    if path is None:
+        return ""
+    if not os.path.isfile(path):
+        raise SettingInvalid(f"--sandbox-program {path}: there is no such file")
+    return os.path.abspath(path)
 
 
 def _limits(flags: Flags) -> ServerLimits | None:

@@ -431,17 +431,17 @@ class Process:
 
     def _report(self, exited_seq: int | None) -> None:
         closed_seq = self.log.close()
-        if closed_seq is not None:
-            self._trees.let_go(self.mark)
-            if self._linger is not None:
-                self._linger.cancel()
-                self._linger = None
+        if closed_seq is not None and self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
         try:
             if exited_seq is not None or closed_seq is not None:
                 self._owner.ended(self, exited_seq, closed_seq)
         finally:
             # Whoever waits for the news has it; now there is time to clean up. A fault in telling it must not
             # leave a descriptor behind that is ready for ever.
+            if closed_seq is not None:
+                self._trees.let_go(self.mark)
             for fd in self._done:
                 self._loop.remove_reader(fd)
             let_go(*self._done)

@@ -116,7 +116,7 @@ class Spawner:
         libc.posix_spawnattr_setsigdefault(self._attributes, every)
         libc.posix_spawnattr_setsigmask(self._attributes, ctypes.create_string_buffer(_OPAQUE))
         libc.posix_spawnattr_setflags(self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID))
-        self._actions: dict[tuple[int, int, int, str], ctypes.Array[ctypes.c_char]] = {}
+        self._actions: dict[tuple[str | int, ...], ctypes.Array[ctypes.c_char]] = {}
         self._env: dict[str, str] = {}
         self._where = _Where()
         self._env_vector = _Vector([], "", self._where)
@@ -173,17 +173,17 @@ class Spawner:
     def _run(
         self, program: bytes, launch: Launch, stdio: Stdio, argv: _Vector, env: _Vector, mark: int | None
     ) -> int:
-        if stdio.terminal or launch.descriptors:
+        if stdio.terminal:
             with _Above(launch.descriptors) as given:
                 actions = self._made(stdio, launch.cwd, given)
                 try:
                     return self._marked(program, actions, argv, env, mark)
                 finally:
                     self._destroy(actions)
-        # Descriptors are numbered anew from below, so one command's are most often another's.
-        known = (stdio.stdin, stdio.stdout, stdio.stderr, launch.cwd)
-        actions = self._actions.get(known) or self._remembered(known, stdio)
-        return self._marked(program, actions, argv, env, mark)
+        if launch.descriptors:
+            with _Above(launch.descriptors) as given:
+                return self._marked(program, self._known(stdio, launch.cwd, given), argv, env, mark)
+        return self._marked(program, self._known(stdio, launch.cwd), argv, env, mark)
 
     def _environment(self, env: Mapping[str, str]) -> _Vector:
         if env != self._env:
@@ -192,12 +192,16 @@ class Spawner:
             self._env = dict(env)
         return self._env_vector
 
-    def _remembered(self, known: tuple[int, int, int, str], stdio: Stdio) -> ctypes.Array[ctypes.c_char]:
-        if len(self._actions) >= _REMEMBERED:
-            for old in self._actions.values():
-                self._destroy(old)
-            self._actions.clear()
-        actions = self._actions[known] = self._made(stdio, known[3])
+    def _known(self, stdio: Stdio, directory: str, given: Sequence[int] = ()) -> ctypes.Array[ctypes.c_char]:
+        """Descriptors are numbered anew from below, so one command's are most often another's."""
+        known: tuple[str | int, ...] = (directory, stdio.stdin, stdio.stdout, stdio.stderr, *given)
+        actions = self._actions.get(known)
+        if actions is None:
+            if len(self._actions) >= _REMEMBERED:
+                for old in self._actions.values():
+                    self._destroy(old)
+                self._actions.clear()
+            actions = self._actions[known] = self._made(stdio, directory, given)
         return actions
 
     def _made(self, stdio: Stdio, directory: str, given: Sequence[int] = ()) -> ctypes.Array[ctypes.c_char]:

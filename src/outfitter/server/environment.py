@@ -178,13 +178,18 @@ class Environments:
             ],
         }
 
-    def startup_files(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """The startup files that there are for a command with this environment."""
-        from ..host.masks import existing
+    def startup_files(self, env: Mapping[str, str], *, confined: bool) -> tuple[str, ...]:
+        """The startup files that there are for a command with this environment. Who confines it looks for
+        them later, when nobody waits."""
         from ..shell.startup import all_startup_files
 
         homes = [home for home in (env.get("HOME", ""), self.contract.home) if home.startswith("/")]
-        return existing(all_startup_files(homes, env))
+        files = all_startup_files(homes, env)
+        if confined:
+            return tuple(files)
+        from ..host.masks import existing
+
+        return existing(files)
 
     # About this machine
 

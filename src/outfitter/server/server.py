@@ -102,7 +102,7 @@ class Server:
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self._services.sessions.own_process()
-        self._services.loop.call_later(_TIDY_SECONDS, self._services.tidy)
+        self._services.loop.call_later(_TIDY_SECONDS, self._services.get_ready_to_confine)
 
     @property
     def connections(self) -> tuple[int, int]:

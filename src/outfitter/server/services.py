@@ -6,6 +6,8 @@ import os
 
 from ..core.quotas import Sharing
 from ..env.origin import GIVEN
+from ..errors import SandboxUnavailable
+from ..log import tell
 from ..pace import Pace
 from ..transport.base import own_principal
 from .environment import Environments
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
         def transport(self) -> Transport: ...
 
 
-_USUAL_ALLOWANCE = (SANDBOX_PROCESSES, None, False)  # processes and memory of a sandbox, --cgroup
+# Processes and memory of a sandbox, where bubblewrap is, --cgroup.
+_USUAL_ALLOWANCE = (SANDBOX_PROCESSES, None, "", False)
 
 
 class Services:
@@ -109,7 +112,8 @@ class Services:
         self._resolver: Resolver | None = None
         self.own_ports: tuple[int, ...] = ()  # where the server listens, by TCP
         self._sandboxes: Sandboxes | None = None
-        if (settings.sandbox_processes, settings.sandbox_memory, settings.cgroup) != _USUAL_ALLOWANCE:
+        sandbox = (settings.sandbox_processes, settings.sandbox_memory, settings.sandbox_program)
+        if (*sandbox, settings.cgroup) != _USUAL_ALLOWANCE:
             from ..host import within
 
             within.allowance = self._allowance()  # for tools of providers, and setups
@@ -292,6 +296,7 @@ class Services:
             said.cgroup,
             said.sandbox_loopback,
             said.sandbox_ptrace,
+            said.sandbox_program,
         )
 
     @property
@@ -304,10 +309,18 @@ class Services:
         """Files and folders of the server, which nobody who is confined may see."""
         return (self.environments.contract.state_folder, *self._settings.own_files)
 
-    def tidy(self) -> None:
-        """Removes what sandboxes of servers have left behind that were killed."""
-        if os.path.isdir(f"{self.environments.contract.state_folder}/sandbox"):
-            self.sandboxes  # noqa: B018 (tidies when it is made)
+    def get_ready_to_confine(self) -> None:
+        """Where this user's commands were confined before: removes what sandboxes of servers have left behind
+        that were killed, and finds out whether sandboxes can be made, beside the loop and before a command
+        waits for it. Other servers need neither the 30 ms nor the MiB for that."""
+        if not os.path.isdir(f"{self.environments.contract.state_folder}/sandbox"):
+            return
+
+        def over(_: object, failure: BaseException | None) -> None:
+            if isinstance(failure, SandboxUnavailable):
+                tell("server", "!", "no command can be confined: %s", failure.why)
+
+        self.slow.run(self.sandboxes.finder.find, over)
 
     @property
     def watching(self) -> Watching:

@@ -37,6 +37,7 @@ class ServerSettings:
     allowance: ServerLimits | None = None  # (--limits) of the server and all its commands together
     cgroup: bool = False
     run_as: str | None = None
+    sandbox_program: str = ""  # where bubblewrap is, if not where it usually is
     sandbox_processes: int | None = limits.SANDBOX_PROCESSES  # of one sandbox, and its threads
     sandbox_memory: int | None = None  # bytes of one sandbox; needs a control group
     sandbox_loopback: bool = False  # addresses of its own, where it has no network

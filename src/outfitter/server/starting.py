@@ -198,7 +198,7 @@ class _Start:
         if self.ready.prefix:
             steps.append(_wrapping(self.ready.prefix, self.resolved))
         if self.masked:
-            steps.append(mask(self.environments.startup_files(self.launch.env)))
+            steps.append(mask(self.environments.startup_files(self.launch.env, confined=confined)))
         if self.network is not None and self.inside:
             steps.append(connect(self.network.before))
         if sandboxed is not None:

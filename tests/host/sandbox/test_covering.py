@@ -10,7 +10,7 @@ import pytest
 
 from outfitter.host.sandbox import covering
 from outfitter.host.sandbox.arguments import Cover
-from outfitter.host.sandbox.covering import covers, read_here
+from outfitter.host.sandbox.covering import covers, read_here, startup_covers
 
 
 @pytest.fixture
@@ -49,6 +49,16 @@ def test_what_is_read_after_or_by_another_needs_no_cover(
     programs: Path, files: list[str], covered: list[str]
 ) -> None:
     assert read_here(files) == covered
+
+
+def test_only_what_is_there_keeps_another_out(programs: Path, tmp_path: Path) -> None:
+    login, profile, zsh = (str(tmp_path / name) for name in (".bash_login", ".bash_profile", ".zshrc"))
+    for path in (login, zsh):
+        Path(path).touch()
+    asked = [profile, login, zsh, f"{tmp_path}/.bashrc"]
+    assert startup_covers(asked) == (Cover(login, False),)
+    Path(profile).touch()
+    assert startup_covers(asked) == (Cover(profile, False),)
 
 
 def test_covers_stand_at_the_real_place(tmp_path: Path) -> None:

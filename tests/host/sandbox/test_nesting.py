@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -93,22 +94,30 @@ def filter_of(*calls: str) -> bytes:
     )
 
 
-def tried(*words: str, filter_: bytes = b"") -> str:
+def in_container(
+    *words: str, argv: Sequence[str], filter_: bytes = b"", home: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A program of ours in a container that is made so."""
     need_sandbox()
     fd = memory(filter_) if filter_ else -1
     more = ["--seccomp", str(fd)] if filter_ else []
+    env = {"PYTHONPATH": str(Path(__file__).parents[3] / "src"), "PATH": "/usr/bin:/bin"}
     try:
-        done = subprocess.run(
-            ["bwrap", *CONTAINER, *words, *more, "--", sys.executable, "-c", TRY],
-            env={"PYTHONPATH": str(Path(__file__).parents[3] / "src"), "PATH": "/usr/bin:/bin"},
+        return subprocess.run(
+            ["bwrap", *CONTAINER, *words, *more, "--", sys.executable, *argv],
+            env=env if home is None else {**env, "HOME": str(home)},
             pass_fds=[fd] if filter_ else [],
             capture_output=True,
             text=True,
-            check=True,
         )
     finally:
         if filter_:
             os.close(fd)
+
+
+def tried(*words: str, filter_: bytes = b"") -> str:
+    done = in_container(*words, argv=["-c", TRY], filter_=filter_)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
@@ -138,3 +147,24 @@ def test_in_a_container(words: tuple[str, ...], filter_: bytes, wanted: str) -> 
     if wanted.startswith("root") and os.geteuid() != 0:
         pytest.skip("needs root, to be one without rights")
     assert wanted in tried(*words, filter_=filter_)
+
+
+# The same as a person meets it. What may be seen of /proc is the sandbox's own, or nothing.
+RUN = ["-m", "outfitter", "run", "--sandbox", "read-only", "--", "/bin/sh", "-c", "echo ran /proc/[0-9]*"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(ALL, "ran /proc/1 /proc/2\n"), ((*ALL, *MASKED), "ran /proc/[0-9]*\n")],
+    ids=["all", "masked"],
+)
+def test_a_command_in_a_container_is_confined(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = in_container(*words, argv=RUN, home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, said), done.stderr
+
+
+def test_a_command_in_a_container_without_rights_is_refused(tmp_path: Path) -> None:
+    done = in_container(*ALL, argv=RUN, filter_=filter_of("unshare", "mount"), home=tmp_path)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "bubblewrap cannot make a sandbox here" in done.stderr
+    assert "Start its container with" in done.stderr

@@ -36,9 +36,12 @@ class Stage:
         self.spawner = Spawner()
         self.ours, self.theirs = os.pipe2(os.O_CLOEXEC)
 
-    def start(self, text: str, before: Callable[[int, Go], None] | None = None, cwd: str = "/") -> int:
+    def start(
+        self, text: str, before: Callable[[int, Go], None] | None = None, cwd: str = "/", **env: str
+    ) -> int:
         argv = ["/bin/sh", "-c", text]
-        launch = Launch(argv[0], argv, cwd, {"PATH": "/usr/bin:/bin"}, confinement=READS, before=before)
+        env = {"PATH": "/usr/bin:/bin", **env}
+        launch = Launch(argv[0], argv, cwd, env, confinement=READS, before=before)
         stdio = Stdio(-1, self.theirs, self.theirs)
         return self.sandboxes.spawn(self.spawner, launch, stdio, None, MARK)
 
@@ -118,6 +121,17 @@ def test_a_start_that_fails_leaves_nothing(stage: Stage, tmp_path: Path) -> None
     with pytest.raises(LaunchFailed):
         stage.start("true", lambda inner, go: go(), cwd=f"{tmp_path}/missing")
     assert descriptors(os.getpid()) == before and stage.sandboxes.running == {}
+
+
+def test_bubblewrap_is_ended_where_it_cannot_be_told_what_to_do(stage: Stage) -> None:
+    stage.sandboxes.finder.find()
+    open_before, running = descriptors(os.getpid()), children(os.getpid())
+    with pytest.raises(LaunchFailed, match="Invalid argument"):
+        stage.start("echo ran", **{"A=B": "no name"})
+    assert (descriptors(os.getpid()), children(os.getpid())) == (open_before, running)
+    os.set_blocking(stage.ours, False)
+    with pytest.raises(BlockingIOError):
+        os.read(stage.ours, 1000)
 
 
 def test_the_end_of_a_server_waits_for_the_sandbox(stage: Stage) -> None:

@@ -1,5 +1,4 @@
-"""Which bubblewrap this machine has, and whether it can do what a sandbox needs: found out once, at first
-use.
+"""Which bubblewrap this machine has, and whether it can do what a sandbox needs: found out once.
 
 It is looked for in fixed places, never in a request's PATH: whatever is found runs outside of every sandbox.
 """
@@ -11,8 +10,10 @@ import time
 from stat import S_ISREG, S_ISUID
 
 from ...core.abilities import refusal
+from ...core.permissions import covers
 from ...errors import SandboxUnavailable
 from ...record import record
+from ...stdlib import allocate_lock
 from ...system import LINUX
 from ..pipes import let_go
 from . import seccomp
@@ -20,6 +21,8 @@ from . import seccomp
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .paths import Found
 
     Identity = tuple[int, int, int]
 
@@ -55,30 +58,39 @@ class Bubblewrap:
 
 
 class Finder:
-    """Finds bubblewrap, once. `place` is where an operator says that it is, in front of all others."""
+    """Finds bubblewrap, once, for all threads. `place` is where an operator says that it is, in front of all
+    others."""
 
     def __init__(self, place: str = "") -> None:
         self._places = (place, *PLACES) if place else PLACES
         self._found: Bubblewrap | None = None
         self._failed: tuple[float, str] | None = None
+        self._looking = allocate_lock()
         self._filters: dict[tuple[str, bool], bytes] = {}
 
     def find(self) -> Bubblewrap:
         """The program; looked at again if its file is another one now. Raises SandboxUnavailable."""
         if not LINUX:
             raise SandboxUnavailable(refusal("sandbox"))
-        found = self._found
-        if found is not None and _identity(found.path) == found.identity:
+        found = self._known()
+        if found is not None:
             return found
-        if self._failed is not None and time.monotonic() < self._failed[0]:
-            raise SandboxUnavailable(self._failed[1])
-        try:
-            self._found = self._looked()
-        except SandboxUnavailable as error:
-            self._found, self._failed = None, (time.monotonic() + _AGAIN_SECONDS, error.why)
-            raise
-        self._failed = None
-        return self._found
+        with self._looking:  # somebody else may look already: once is enough
+            found = self._known()
+            if found is not None:
+                return found
+            if self._failed is not None and time.monotonic() < self._failed[0]:
+                raise SandboxUnavailable(self._failed[1])
+            try:
+                self._found, self._failed = self._looked(), None
+            except SandboxUnavailable as error:
+                self._found, self._failed = None, (time.monotonic() + _AGAIN_SECONDS, error.why)
+                raise
+            return self._found
+
+    def _known(self) -> Bubblewrap | None:
+        found = self._found
+        return found if found is not None and _identity(found.path) == found.identity else None
 
     def filter(self, variant: str, *, tracing: bool = False) -> bytes:
         """The filter of system calls. Raises SandboxUnavailable."""
@@ -138,18 +150,33 @@ class Finder:
         raise SandboxUnavailable(why(said, around()))
 
 
-def memory(data: bytes) -> int:
+def check_outside(program: Bubblewrap, found: Found) -> None:
+    """Raises SandboxUnavailable where a command could replace the program that confines the next one. Who may
+    write everything may do that, too."""
+    for one in found.writable:
+        if one.target != "/" and covers(one.target, program.path):
+            raise SandboxUnavailable(
+                f"the command could replace {program.path}, which confines the next one: it is in "
+                f"{one.target}, which may be written. Put it elsewhere (outfitter serve --sandbox-program)"
+            )
+
+
+def memory(data: bytes = b"") -> int:
     """A descriptor from which these bytes can be read. Raises OSError."""
     fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.lseek(fd, 0, os.SEEK_SET)
+        fill(fd, data)
     except BaseException:
         let_go(fd)
         raise
     return fd
+
+
+def fill(fd: int, data: bytes) -> None:
+    """Writes from the beginning, which stays the place where others read. Raises OSError."""
+    written = 0
+    while written < len(data):
+        written += os.pwrite(fd, memoryview(data)[written:], written)
 
 
 def run(argv: Sequence[str], descriptors: Sequence[int] = ()) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from .arguments import Cover
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
 _PROGRAMS = ("/bin", "/usr/bin", "/usr/local/bin")
 # Shells that many machines do not have, and what the names of their startup files have in common.
@@ -24,19 +24,29 @@ _UNREACHABLE = (ENOENT, ENOTDIR, ELOOP, EACCES)
 _absent: tuple[list[tuple[str, int]], list[str]] = ([], [])
 
 
-def read_here(startup: Sequence[str]) -> list[str]:
-    """Of startup files, those that a shell of this machine reads before a command, and that no other one
-    keeps it from: to cover one takes 0.1 ms."""
-    absent = _absent_shells()
+def startup_covers(paths: Iterable[str]) -> tuple[Cover, ...]:
+    """Covers for those of `read_here`, of startup files that may be there or not. Raises OSError."""
+    there = {path: cover for path in _of_shells_here(paths) if (cover := _cover(path, secret=False))}
+    return tuple([there[path] for path in read_here(there)])
+
+
+def read_here(startup: Collection[str]) -> list[str]:
+    """Of startup files that are there, those that a shell of this machine reads before a command, and that
+    no other one keeps it from: to cover one takes 0.1 ms."""
     found = []
-    for path in startup:
+    for path in _of_shells_here(startup):
         folder, _, name = path.rpartition("/")
         by = _KEPT_OUT_BY.get(name)
-        if name.endswith("logout") or (by is not None and f"{folder}/{by}" in startup):
-            continue
-        if not any(mark in path for mark in absent):
+        if by is None or f"{folder}/{by}" not in startup:
             found.append(path)
     return found
+
+
+def _of_shells_here(startup: Iterable[str]) -> list[str]:
+    absent = _absent_shells()
+    return [
+        path for path in startup if not path.endswith("logout") and not any(mark in path for mark in absent)
+    ]
 
 
 def _absent_shells() -> list[str]:
@@ -62,10 +72,10 @@ def _changed(folder: str) -> int:
 
 def covers(paths: Iterable[str], *, secret: bool) -> tuple[Cover, ...]:
     """Covers for those that are there, each at its real place. Raises OSError."""
-    return tuple([cover for path in paths if (cover := _cover(path, secret)) is not None])
+    return tuple([cover for path in paths if (cover := _cover(path, secret=secret)) is not None])
 
 
-def _cover(path: str, secret: bool) -> Cover | None:
+def _cover(path: str, *, secret: bool) -> Cover | None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:

@@ -75,7 +75,10 @@ class Groups:
                 write(control, f"-{controller}")
 
     def _make(self, controller: str, home: Home, group: str) -> None:
-        os.makedirs(group, exist_ok=True)
+        try:
+            os.mkdir(group)
+        except FileExistsError:
+            pass
         if home.threaded:
             write(f"{group}/cgroup.type", "threaded")
             if controller not in read(f"{home.path}/cgroup.subtree_control").split():

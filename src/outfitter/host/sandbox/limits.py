@@ -24,13 +24,14 @@ _OOM_SCORE = 200  # of 1000: before what is not in a sandbox
 
 @record
 class Allowance:
-    """What an operator allows one sandbox. None: as much as there is."""
+    """What an operator says about sandboxes. None: as much as there is."""
 
     processes: int | None = PROCESSES
     memory: int | None = None  # bytes
     groups: bool = False  # whether control groups of version 2 are used for something else (--cgroup)
     loopback: bool = False  # may use addresses of its own, where it has no network
     ptrace: bool = False  # may trace its own processes
+    program: str = ""  # where bubblewrap is, if not where it usually is
 
 
 class Limits:

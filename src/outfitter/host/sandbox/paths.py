@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ...core.permissions import Confinement
 
+_ALL_READABLE = (Rule("/", READ),)  # and nothing else, as many commands have it
 _LINKS = 40  # in one path: the kernel's own limit
 _FEW = 256  # names that globs match: to look at each takes 30 us, and the loop must not wait for 50 ms
 _POINTER_BYTES = 4200  # of a file of git's: a path of the kernel's limit, and a word
@@ -109,6 +110,8 @@ def look(confinement: Confinement, matched: Matched | None = None) -> Found:
     """
     if not confinement.files:
         return Found(("/",), (Writable("/", "/"),))
+    if confinement.rules == _ALL_READABLE and not confinement.globs:
+        return Found(("/",))
     if matched is not None and matched.found is not None:
         return _joined(look(replace(confinement, globs=())), matched.found)
     try:

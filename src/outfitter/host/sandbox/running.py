@@ -31,14 +31,9 @@ _GONE_MS = 1000  # how long the end of a server waits for a sandbox to be empty
 class Running:
     """What is known of one sandbox. `theirs` are descriptors for bubblewrap, to be closed after its start."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        placeholders: tuple[str, ...] = (),
-        hooks: Sequence[Hook] = (),
-    ) -> None:
+    def __init__(self, loop: Loop, hooks: Sequence[Hook] = ()) -> None:
         """Raises OSError."""
-        self._set(loop, placeholders, awaited=False)
+        self._set(loop, awaited=False)
         self._hooks = list(hooks)
         self.info, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.theirs.append(told)
@@ -50,10 +45,10 @@ class Running:
                 raise
             self.theirs.append(held)
 
-    def _set(self, loop: Loop, placeholders: tuple[str, ...], *, awaited: bool) -> None:
+    def _set(self, loop: Loop, *, awaited: bool) -> None:
         self._loop = loop
         self._awaited = awaited
-        self.placeholders = placeholders
+        self.placeholders: tuple[str, ...] = ()
         self.outer = 0  # bubblewrap itself, while it runs outside
         self.inner = 0  # the first process inside, once it is known
         self.told = b""  # what bubblewrap has said
@@ -65,7 +60,7 @@ class Running:
     def known(cls, loop: Loop, outer: int, inner: int, info: int, told: bytes) -> Running:
         """One that runs already."""
         running = cls.__new__(cls)
-        running._set(loop, (), awaited=True)
+        running._set(loop, awaited=True)
         running._hooks = []
         running.outer, running.inner, running.info, running.told = outer, inner, info, told
         if info >= 0:

@@ -14,16 +14,18 @@ import os
 from ...core.launch import Launch
 from ...core.starting import refused
 from ...errors import InvalidParams, LaunchFailed
-from ...record import replace
+from ..killing import kill_group
 from ..pipes import let_go
+from ..unix import waitpid
 from . import seccomp
 from .arguments import Layout, arguments, visible
-from .bubblewrap import Bubblewrap, Finder, memory
-from .covering import covers, read_here
+from .bubblewrap import Bubblewrap, Finder, check_outside
+from .covering import covers, startup_covers
 from .limits import Allowance, Limits, soften
 from .paths import Matched, look
 from .placeholders import REMEDY, Placeholders, needed
 from .running import Running
+from .sheet import Sheet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Sandboxes:
         self._own = (state, *own)
         self._allowance = settings
         self._limits = Limits(settings)
-        self.finder = Finder()
+        self.finder = Finder(settings.program)
         self.placeholders = Placeholders(f"{folder}/placeholders")
         self.placeholders.tidy()
         self.running: dict[int, Running] = {}  # by mark
@@ -69,39 +71,52 @@ class Sandboxes:
         found = look(launch.confinement, matched)
         if found.refusal is not None:
             return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
+        check_outside(program, found)
         opened: list[int] = []
-        wanted = needed(found)
-        taken = self.placeholders.take(wanted)
         running: Running | None = None
+        pid = 0
         try:
-            inside = self._inside(program, launch, found, impossible(wanted), opened)
-            running = Running(self._loop, taken, self._hooks(launch))
+            sheet = Sheet()
+            opened += sheet.opened
+            running = Running(self._loop, self._hooks(launch))
             opened += running.theirs
-            words = running.words(_FIRST + len(inside.descriptors))
-            argv = [*inside.argv[:3], *words, *inside.argv[3:]]
-            descriptors = (*inside.descriptors, *running.theirs)
-            final = replace(inside, argv=argv, descriptors=descriptors)
-            self._limits.groups.enter(mark)
-            try:
-                pid = spawner.spawn(final, stdio, limit)
-            finally:
-                self._limits.groups.leave()
+            pins = _pinned(program, found, opened) if launch.confinement.files else []
+            descriptors = (*sheet.theirs, *running.theirs, *[fd for _, fd in pins])
+            argv = [program.path, *sheet.words(_FIRST), *running.words(_FIRST + len(sheet.theirs))]
+            argv += ["--", *command(launch, renames=program.argv0)]
+            final = Launch(program.path, argv, launch.cwd, {}, descriptors=descriptors)
+            pid = self._born(spawner, final, stdio, limit, mark)
+            wanted = needed(found)
+            running.placeholders = self.placeholders.take(wanted)
+            first = _FIRST + len(descriptors) - len(pins)
+            places = [(path, first + number) for number, (path, _) in enumerate(pins)]
+            sheet.write(*self._told(program, launch, found, impossible(wanted), places))
         except BaseException as error:
+            if pid:
+                _end(pid)
             if running is not None:
                 running.abandon()
+                self.placeholders.give_back(running.placeholders)
             self._limits.groups.ended(mark)
-            self.placeholders.give_back(taken)
             if isinstance(error, OSError):
                 raise failed(error) from None
             raise
         finally:
-            let_go(*opened)
+            let_go(*opened)  # and bubblewrap reads
         self.running[mark] = running
         running.on_the_network = launch.confinement.network and launch.before is None
         if not running.held:
             soften(pid)  # nearly always before it has children, and no harm where it is not
         running.begin(pid)
         return pid
+
+    def _born(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
+        """Starts it in a control group of its own. Raises LaunchFailed, OSError."""
+        self._limits.groups.enter(mark)
+        try:
+            return spawner.spawn(launch, stdio, limit)
+        finally:
+            self._limits.groups.leave()
 
     @property
     def on_the_network(self) -> bool:
@@ -156,25 +171,18 @@ class Sandboxes:
 
     # What bubblewrap is told
 
-    def _inside(
+    def _told(
         self,
         program: Bubblewrap,
         launch: Launch,
         found: Found,
         missing: frozenset[str],
-        opened: list[int],
-    ) -> Launch:
-        """The launch of bubblewrap; what it opens for that is added to `opened`."""
+        pins: Sequence[tuple[str, int]],
+    ) -> tuple[bytes, bytes]:
+        """The words, and the filter of system calls."""
         confinement = launch.confinement
         assert confinement is not None
         variant = _variant(confinement, launch, self._allowance)
-        pins = []
-        if program.bind_fd and confinement.files:
-            for one in found.writable:
-                if one.target != "/":
-                    opened.append(pinned(one.target))
-                    pins.append((one.target, _FIRST + 1 + len(opened)))
-        roots = tuple(opened)
         if self._sources is None:
             self._sources = empty_files(self._folder)
         layout = lay_out(
@@ -191,13 +199,7 @@ class Sandboxes:
         words = arguments(layout)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
             words += ["--argv0", launch.argv[0]]
-        args = memory(packed(words))
-        opened.append(args)
-        filter_ = memory(self.finder.filter(variant, tracing=self._allowance.ptrace))
-        opened.append(filter_)
-        argv = [program.path, "--args", str(_FIRST), "--seccomp", str(_FIRST + 1), "--"]
-        argv += command(launch, renames=program.argv0)
-        return Launch(program.path, argv, launch.cwd, {}, descriptors=(args, filter_, *roots))
+        return packed(words), self.finder.filter(variant, tracing=self._allowance.ptrace)
 
 
 def empty_files(folder: str) -> tuple[str, str]:
@@ -237,7 +239,7 @@ def lay_out(
         proc=program.proc,
         empty=sources[0],
         secret=sources[1],
-        startup=covers(read_here(launch.masks), secret=False),
+        startup=startup_covers(launch.masks),
         own=covers(own, secret=True),
         pins=tuple(pins),
         impossible=impossible,
@@ -247,6 +249,15 @@ def lay_out(
 def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:
     """Of the placeholders that were to be made, those that are not there."""
     return frozenset([path for path, _ in wanted if not os.path.lexists(path)])
+
+
+def _end(pid: int) -> None:
+    """Ends a bubblewrap that waits to be told what to do."""
+    kill_group(pid)
+    try:
+        waitpid(pid, 0)
+    except ChildProcessError:
+        pass  # an embedding application was quicker
 
 
 def _variant(confinement: Confinement, launch: Launch, allowance: Allowance) -> str:
@@ -275,6 +286,17 @@ def packed(words: Sequence[str]) -> bytes:
     if text.count("\0") != len(words):
         raise LaunchFailed("nul byte found in provided data")
     return text.encode("utf-8", "surrogateescape")
+
+
+def _pinned(program: Bubblewrap, found: Found, opened: list[int]) -> list[tuple[str, int]]:
+    """Writable places with a descriptor each, where bubblewrap can mount those; they are added to `opened`.
+    Raises OSError."""
+    pins: list[tuple[str, int]] = []
+    for one in found.writable:
+        if program.bind_fd and one.target != "/":
+            opened.append(pinned(one.target))
+            pins.append((one.target, opened[-1]))
+    return pins
 
 
 def pinned(path: str) -> int:

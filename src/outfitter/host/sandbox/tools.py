@@ -16,7 +16,7 @@ from ..killing import kill_group
 from ..pipes import let_go
 from . import seccomp
 from .arguments import arguments
-from .bubblewrap import Finder, memory
+from .bubblewrap import Finder, check_outside, memory
 from .limits import Limits
 from .paths import look
 from .placeholders import Placeholders, needed
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 _FIRST = 3  # the number of a child's first descriptor
 _HELD_SECONDS = 10.0  # until bubblewrap has made a sandbox, in 5 ms; more is a machine that does not move
-_finder = Finder()
 _marks = count(1)  # for control groups; those of commands are above 2^62
 _limiting = allocate_lock()
 _limits: list[Limits] = []  # those of this process, when they were needed
+_finders: list[Finder] = []  # the same
 
 
 def confining(confinement: Confinement, state: str) -> Callable[[Launch], ConfinedTool]:
@@ -49,6 +49,14 @@ def _limited() -> Limits:
             _limits.append(Limits(within.allowance or DEFAULT))
             _limits[0].groups  # noqa: B018 (looks for them)
         return _limits[0]
+
+
+def _finder() -> Finder:
+    """Finds what confines tools, in all threads."""
+    with _limiting:
+        if not _finders:
+            _finders.append(Finder((within.allowance or DEFAULT).program))
+        return _finders[0]
 
 
 class _Gate:
@@ -93,10 +101,12 @@ class ConfinedTool:
     """
 
     def __init__(self, launch: Launch, confinement: Confinement, folder: str) -> None:
-        program = _finder.find()
+        finder = _finder()
+        program = finder.find()
         found = look(confinement)
         if found.refusal is not None:
             raise LaunchFailed(found.refusal.strip(), what=found.refusal.strip())
+        check_outside(program, found)
         self._placeholders = Placeholders(f"{folder}/placeholders")
         wanted = needed(found)
         self._taken = self._placeholders.take(wanted)
@@ -116,7 +126,7 @@ class ConfinedTool:
             )
             self._opened.append(memory(packed(arguments(layout))))
             variant = seccomp.ENABLED if confinement.network else seccomp.RESTRICTED
-            self._opened.append(memory(_finder.filter(variant)))
+            self._opened.append(memory(finder.filter(variant)))
             self._gate = _Gate()
             self._opened += self._gate.theirs
         except BaseException as error:
