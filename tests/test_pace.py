@@ -140,15 +140,53 @@ def test_one_that_takes_its_time_is_not_looked_for(
 def test_a_peer_that_fetches_is_looked_for_while_the_other_server_is_quick(
     pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pace.fetched()
-    assert pace._looks == 0
-    monkeypatch.setattr(pace, "_answered", pace._answered - 2 * module._AT_ONCE_SECONDS)
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    found = []
+    for apart in (0.0, 0.0024, 0.0026):  # less than a series, and more
+        now += apart
+        pace.fetched()
+        found.append(pace._loans)
+    assert found == [0, module._FETCH_LOOKS, 0]
+
+
+@pytest.fixture
+def lent(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """After how many looks the processor was lent."""
+    lent: list[int] = []
+    monkeypatch.setattr(os, "sched_yield", lambda: lent.append(len(counted.looks)))
+    monkeypatch.setattr(module, "_FETCH_LOOKS", 7)
     monkeypatch.setattr(module, "_SERIES_SECONDS", 60.0)
-    pace.fetched()  # later than a peer asks again, and in a series all the same
-    assert pace._looks == 14
-    monkeypatch.setattr(pace, "_answered", pace._answered - 60)
+    monkeypatch.setattr(module, "_LENT_SECONDS", 60.0)
+    return lent
+
+
+def test_each_of_these_looks_lends_the_processor(
+    loop: EpollLoop, pace: EpollPace, counted: Counted, lent: list[int]
+) -> None:
+    loop.call_later(0.02 * SECOND, loop.stop)
     pace.fetched()
-    assert pace._looks == 0
+    pace.fetched()
+    loop.run()
+    assert lent == [1, 2, 3, 4, 5, 6, 7]
+    assert counted.looks[:7] == [0] * 7 and counted.looks[7] > 0
+
+
+def test_it_is_not_lent_for_a_while_where_others_keep_it(
+    loop: EpollLoop, pace: EpollPace, counted: Counted, lent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LENT_SECONDS", -1.0)
+    loop.call_later(0.02 * SECOND, loop.stop)
+    pace.fetched()
+    pace.fetched()
+    loop.run()
+    assert (lent, pace._loans) == ([1], 0)
+    monkeypatch.setattr(pace, "_crowded_until", pace._answered + 60)
+    pace.fetched()
+    assert pace._loans == 0
+    monkeypatch.setattr(pace, "_crowded_until", pace._answered)
+    pace.fetched()
+    assert pace._loans == 7
 
 
 @pytest.mark.parametrize(("apart", "looks"), [(0.0024, True), (0.0026, False)])
@@ -163,18 +201,6 @@ def test_commands_through_a_relay_are_a_series_too(
     now += apart
     pace.started()
     assert bool(pace._looks) is looks
-
-
-def test_each_look_in_vain_lends_the_processor(
-    loop: EpollLoop, pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lent: list[int] = []
-    monkeypatch.setattr(os, "sched_yield", lambda: lent.append(len(counted.looks)))
-    loop.call_later(0.02 * SECOND, loop.stop)
-    pace.answered()
-    pace.answered()
-    loop.run()
-    assert lent == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_what_comes_while_it_looks_is_served(loop: EpollLoop, pace: EpollPace, counted: Counted) -> None:

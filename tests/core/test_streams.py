@@ -247,11 +247,11 @@ def test_nothing_of_a_handshake_is_kept_when_it_is_over() -> None:
 
     before, one = kept(), executor()
     harness, begun = opened(one)
-    assert kept() == before
+    assert kept() <= before
     assert one.receive(data(harness, b"on"), 0.0) == [Came(begun.instance, [b"on"])]
     pending(one, "given up")
     one.receive(relay.reset("given up"), 0.0)
-    assert kept() == before
+    assert kept() <= before
 
 
 @given(st.lists(st.binary(max_size=120), max_size=8))
