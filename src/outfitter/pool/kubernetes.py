@@ -78,10 +78,16 @@ class KubernetesSlot:
         return bool(self._pod)
 
     async def serve(self, card: Card) -> Endpoint:
+        return await self._begin("serve", card)
+
+    async def prepare(self, card: Card) -> Endpoint:
+        return await self._begin("prepare", card)
+
+    async def _begin(self, how: str, card: Card) -> Endpoint:
         await asyncio.wait((self._running, self._gone), return_when=asyncio.FIRST_COMPLETED)
         if self._gone.done():
             raise EngineFailed(self._gone.result().detail)
-        asked = {"serve": told(card), "shape": told(self._order.shape)}
+        asked = {how: told(card), "shape": told(self._order.shape)}
         answer = await self._ask(self._running.result(), asked, SERVE_SECONDS)
         if "endpoint" not in answer:
             raise EngineFailed(str(answer.get("failed")), retryable=bool(answer.get("retryable")))
