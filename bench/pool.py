@@ -226,6 +226,8 @@ class _SharedSlot:
     async def serve(self, card: Card) -> Endpoint:
         return Endpoint(url=self._url, node="shared", version=outfitter.VERSION)
 
+    prepare = serve
+
     async def gone(self) -> Loss:
         await asyncio.Event().wait()
         raise AssertionError

@@ -119,6 +119,28 @@ class EngineTests:
         for one in left:
             wait_until(lambda one=one: not self.lives(one), "its server and workspace are gone")  # type: ignore[misc]
 
+    def test_the_next_server_starts_beside_the_one_that_is_there(
+        self, opened: Callable[[], Awaitable[Engine]]
+    ) -> None:
+        async def scenario(engine: Engine) -> None:
+            slot = await engine.start(self.order())
+            one, two, three = Given(), Given(), Given()
+            first = await slot.serve(one.card)
+            await slot.prepare(three.card)
+            second = await slot.prepare(two.card)  # in the place of the third, which nobody wants any more
+            assert await two.says(second, "pwd") == f"{second.workspace}\n"
+            assert await one.says(first, "pwd") == f"{first.workspace}\n"
+            served = await slot.serve(two.card)
+            assert (served.workspace, served.pid) == (second.workspace, second.pid)
+            assert not self.lives(first)
+            await slot.prepare(three.card)
+            assert (await slot.stop()).confirmed
+            left.append(second)
+
+        left: list[Endpoint] = []
+        self.run(opened, scenario)
+        wait_until(lambda: not self.lives(left[0]), "its server and workspace are gone")
+
     @staticmethod
     def lives(endpoint: Endpoint) -> bool:
         """All nodes of these tests are this machine."""

@@ -20,6 +20,7 @@ memory = "512MiB"
 setup = ["make", "deps"]
 env = { COLOUR = "green" }
 queue_timeout = 60
+standby = true
 
 [[pools]]
 id = "other"
@@ -40,6 +41,7 @@ def test_a_file_has_the_names_of_the_arguments() -> None:
         "setup": ("make", "deps"),
         "env": {"COLOUR": "green"},
         "queue_timeout": 60.0,
+        "standby": True,
     }
 
 

@@ -16,11 +16,13 @@ import pytest
 
 from outfitter.errors import EngineFailed, LeaseLost
 from outfitter.pool.engine import EXECUTOR_ENDED, Engine
-from outfitter.pool.kubernetes import KubernetesEngine
+from outfitter.pool.kubepods import now
+from outfitter.pool.kubernetes import KubernetesEngine, KubernetesSlot
 from outfitter.pool.pool import Pool
 from tests.pool.engines import EngineTests, Given, kill_keeper
 from tests.pool.engines import order as any_order
-from tests.support.kubecluster import Cluster, cluster
+from tests.pool.support import until
+from tests.support.kubecluster import Cluster, cluster, recorded
 from tests.support.machine import SECOND
 
 IMAGE = "registry.example/outfitter:1"
@@ -80,6 +82,43 @@ def test_a_pool_on_it_reports_losses_and_goes_on(found: Found) -> None:
 
     asyncio.run(scenario())
     assert found[0].pods == {}
+
+
+def test_a_frozen_pod_is_lost_and_ends_when_it_wakes(found: Found) -> None:
+    async def scenario() -> None:
+        engine = KubernetesEngine("", found[1])
+        async with asyncio.timeout(90 * SECOND), Pool(engine, size=1, image=IMAGE) as pool:
+            lease = pool.lease()
+            with pytest.raises(LeaseLost) as caught:
+                async with lease as client:
+                    (place,), (pod,) = pool._places.values(), found[0].pods.values()
+                    assert place.link is not None
+                    frozen = (pod.process.pid, place.link.endpoint.pid)
+                    for pid in frozen:
+                        os.kill(pid, signal.SIGSTOP)
+                    try:
+                        await client.run(["true"])
+                    finally:
+                        for pid in frozen:
+                            os.kill(pid, signal.SIGCONT)
+            assert caught.value.reason == "silent"
+            await until(lambda: not os.path.exists(f"/proc/{frozen[1]}"), "its server ends")
+            assert pool.status()["suspects"] == ["node-a"]
+
+    asyncio.run(scenario())
+    assert found[0].pods == {}
+
+
+def test_a_pod_whose_image_is_not_there_says_so(found: Found) -> None:
+    async def scenario(engine: KubernetesEngine) -> None:
+        slot = KubernetesSlot(engine, any_order(image=IMAGE))
+        pod = {"metadata": {"name": "p-1"}, "status": recorded("pods")["no-image"]}
+        slot.saw(now(pod))
+        with pytest.raises(EngineFailed, match="pod p-1 cannot start: ImagePullBackOff"):
+            await slot.serve(Given().card)
+        assert not (await slot.stop()).confirmed
+
+    run(found, scenario)
 
 
 def test_a_history_that_is_too_old_is_looked_at_anew(found: Found) -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from outfitter.client.client import Client
 from outfitter.core.leases import BEAT, DEAD, FENCE, READY_BEAT, READY_DEAD, Transition
-from outfitter.errors import EngineFailed, LeaseLost, LeaseRefused, SessionExpired, SettingInvalid
+from outfitter.errors import (
+    EngineFailed,
+    LeaseLost,
+    LeaseRefused,
+    RequestFailed,
+    SessionExpired,
+    SettingInvalid,
+)
 from outfitter.pool.engine import NODE_LOST, Loss, Order
 from outfitter.pool.pool import Pool
 from outfitter.transport.dial import DialledTransport
@@ -217,7 +224,10 @@ async def test_an_executor_that_the_kernel_kills_for_its_memory_is_lost_to_that(
         async with pool.lease() as client:
             if set(pool.status()["limits"]) <= {"rlimit"}:
                 pytest.skip("no control group can be made here")
-            await client.call("no/such/method", {"padding": "x" * (60 << 20)})
+            try:
+                await client.call("no/such/method", {"padding": "x" * (60 << 20)})
+            except RequestFailed:
+                pytest.skip("this machine swaps instead")
     assert caught.value.reason == "out-of-memory"
     assert pool.status()["lost"] == {"out-of-memory": 1}
 
@@ -297,6 +307,45 @@ async def test_an_executor_that_nobody_has_is_asked_less_often(pool: Pool) -> No
         await client.run(["true"])
         await until(lambda: transport()._always, "the new connection has the pace of the old one")
         assert (transport()._ping, transport()._dead) == (BEAT, DEAD - BEAT)
+
+
+# Standing by
+
+
+@with_a_pool(standby=True, setup=["touch", "made"])
+async def test_the_next_server_stands_by_while_a_lease_runs(pool: Pool) -> None:
+    first, second = pool.lease(), pool.lease()
+    async with first:
+        (place,) = pool._places.values()
+        await until(lambda: place.next is not None, "the next one stands by")
+        assert place.next is not None
+        coming = place.next[0].endpoint
+        assert os.path.exists(f"{coming.workspace}/made") and coming.workspace != first.workspace
+    async with second as client:
+        assert (second.workspace, server_of(pool)) == (coming.workspace, coming.pid)
+        assert (await client.run(["ls"], text=True)).stdout == "made\n"
+        assert not os.path.exists(first.workspace)
+        await until(lambda: place.next is not None, "the one after it stands by")
+        os.kill(place.next[0].endpoint.pid, signal.SIGKILL)
+        await until(lambda: place.next is None, "its loss is noticed")
+        assert (await client.run(["true"])).ok  # which disturbs nobody
+    async with pool.lease() as client:
+        assert (await client.run(["true"])).ok
+    assert pool.status()["lost"] == {}
+
+
+@with_a_pool(standby=True)
+async def test_a_lost_executor_takes_the_server_that_stands_by_along(pool: Pool) -> None:
+    with pytest.raises(LeaseLost):
+        async with pool.lease() as client:
+            (place,) = pool._places.values()
+            await until(lambda: place.next is not None, "the next one stands by")
+            assert place.next is not None
+            coming = place.next[0].endpoint
+            os.kill(server_of(pool), signal.SIGKILL)
+            await client.run(["sleep", "600"])
+    await until(lambda: not os.path.exists(f"/proc/{coming.pid}"), "it ends")
+    await until(lambda: not os.path.exists(coming.workspace), "its workspace is removed")
 
 
 # The engine

@@ -9,7 +9,7 @@ import pytest
 
 from outfitter.core.shape import Shape
 from outfitter.errors import SettingInvalid
-from outfitter.pool.settings import settle, shape_of
+from outfitter.pool.settings import settle, shape_of, stands_by
 
 
 def test_this_machine_has_as_many_executors_as_cores() -> None:
@@ -54,3 +54,14 @@ def test_a_lease_has_of_the_pool_what_it_does_not_say() -> None:
 
 def test_variables_of_a_pool_are_in_no_text() -> None:
     assert "s3cret" not in repr(settle("local", {"env": {"TOKEN": "s3cret"}}))
+
+
+def test_who_has_a_server_stand_by() -> None:
+    small, large = Shape(memory=1 << 29), Shape(memory=1 << 30)
+    said = [
+        stands_by(settle("local", wishes), shape)
+        for wishes in ({}, {"standby": True})
+        for shape in (small, large)
+    ]
+    assert said == [False, True, True, True]
+    assert not stands_by(settle("local", {"standby": False}), large)

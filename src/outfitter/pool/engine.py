@@ -3,6 +3,7 @@
     engine.open()            can it be reached
     engine.start(order)      a slot, which the engine may make wait until it has room
     slot.serve(card)         a new server in the slot, with a new workspace; the one before is ended first
+    slot.prepare(card)       the same beside the one before, which a later serve with that card ends
     slot.gone()              returns when the engine knows that the slot is gone
     slot.stop()              ends the slot
     engine.capacity()        nodes and what they have; can a shape ever be placed
@@ -141,6 +142,13 @@ class Slot(Protocol):
 
         Waits until the engine has placed the slot. Raises EngineFailed, also if the server before cannot be
         ended.
+        """
+        ...
+
+    async def prepare(self, card: Card) -> Endpoint:
+        """Starts the server of the next lease while the present one goes on, ready to be dialled.
+
+        `serve` with the same `lease_id` then ends the present one and returns this one. Raises EngineFailed.
         """
         ...
 

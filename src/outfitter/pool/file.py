@@ -21,7 +21,7 @@ FILE = "pools.toml"
 _NUMBERS = ("size", "warm", "idle", "cpus", "gpus", "queue_timeout", "start_timeout")
 _WHOLE = ("size", "warm")
 _TEXTS = ("address", "memory", "image", "limits", "home")
-_KEYS = ("id", "engine", "setup", "env", "labels", *_NUMBERS, *_TEXTS)
+_KEYS = ("id", "engine", "setup", "env", "labels", "standby", *_NUMBERS, *_TEXTS)
 
 
 def find(environ: Mapping[str, str], name: str) -> Declared:
@@ -83,7 +83,12 @@ def _wishes(table: Table, engine: str) -> PoolWishes:
                 table.wrong(f"`{key}` must be a whole number", f"write {key} = 4", key)
             number = int(number)
         given[key] = number
-    given |= {"setup": table.texts("setup"), "env": table.text_map("env"), "labels": table.text_map("labels")}
+    given |= {
+        "standby": table.flag("standby"),
+        "setup": table.texts("setup"),
+        "env": table.text_map("env"),
+        "labels": table.text_map("labels"),
+    }
     wishes: PoolWishes = {key: value for key, value in given.items() if value is not None}  # type: ignore[assignment]
     if len(table.mistakes) == told:
         try:

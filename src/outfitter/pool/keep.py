@@ -1,6 +1,7 @@
 """A keeper at the end of somebody's pipe: requests are JSON lines on its input, answers on its output.
 
     {"serve": CARD, "shape": SHAPE}     {"endpoint": ENDPOINT} or {"failed": TEXT, "retryable": BOOL}
+    {"prepare": CARD, "shape": SHAPE}   the same, of the next server
     {"stop": {"keep": BOOL}}            {"stopped": STOPPED}, and the keeper ends
 
 Each line has a "number", which its answer repeats. The first line that it says is {"outfitter": VERSION}. At
@@ -122,8 +123,9 @@ def lines(fd: int, alone: Callable[[], bool], seconds: float = ALONE_SECONDS) ->
 def _answer(keeper: Keeper, asked: Mapping[str, dict[str, object]]) -> dict[str, object]:
     if "stop" in asked:
         return {"stopped": told(keeper.stop(keep=bool(asked["stop"].get("keep"))))}
+    begin, card = (keeper.prepare, asked["prepare"]) if "prepare" in asked else (keeper.serve, asked["serve"])
     try:
-        endpoint = keeper.serve(heard(Card, asked["serve"]), heard(Shape, asked["shape"]))
+        endpoint = begin(heard(Card, card), heard(Shape, asked["shape"]))
     except EngineFailed as error:
         return {"failed": str(error), "retryable": error.retryable}
     return {"endpoint": told(endpoint)}

@@ -70,6 +70,7 @@ class Keeper:
         self._workspaces.sweep()
         self._server: _Server | None = None
         self._workspace: Workspace | None = None
+        self._next: _Coming | None = None  # of the next lease, where somebody has asked for it ahead
         self._certificate = certificate.made() if listen.startswith("wss:") else None
         self._guard = _Guard(self._workspaces.root)
         self._watches = watches
@@ -88,34 +89,66 @@ class Keeper:
         Both at the same time, which halves the wait; the new one is nobody's before the old one has ended.
         """
         with self._one_at_a_time:
-            if self._stopped:
-                raise EngineFailed("this slot has been stopped")
+            self._check_serves()
+            coming, self._next = self._next, None
+            if coming is not None and coming.lease_id != card.lease_id:
+                self._drop(coming)
+                coming = None
             try:
-                server, workspace = self._begin(card, shape)
+                coming = coming or _Coming(card, *self._begin(card, shape))
             finally:
                 ended = self._end(keep=card.keep_last)
-            self._server, self._workspace = server, workspace
+            self._server, self._workspace = coming.server, coming.workspace
             try:
                 if not ended.confirmed:
                     raise EngineFailed(f"the server before has not ended: {ended.detail}")
-                url, limits = server.wait_ready(card.limits != "none")
+                endpoint = self._endpoint(coming)
             except BaseException:
                 self._end()
                 raise
             if self._watches:
-                threading.Thread(target=self._watch, args=(server,), daemon=True).start()
-            return Endpoint(
-                url=url,
-                certificate="" if self._certificate is None else self._certificate.public,
-                node=self._node,
-                workspace=workspace.work,
-                boot_id=boot_id(),
-                pid=server.pid,
-                version=VERSION,
-                limits=limits,
-                kept=ended.kept,
-                kept_bytes=ended.kept_bytes,
-            )
+                threading.Thread(target=self._watch, args=(coming.server,), daemon=True).start()
+            return replace(endpoint, kept=ended.kept, kept_bytes=ended.kept_bytes)
+
+    def prepare(self, card: Card, shape: Shape) -> Endpoint:
+        """Starts the server of the next lease beside the one that is there; `serve` with the same lease then
+        ends that one. Raises EngineFailed."""
+        with self._one_at_a_time:
+            self._check_serves()
+            before, self._next = self._next, None
+            if before is not None:
+                self._drop(before)
+            coming = _Coming(card, *self._begin(card, shape))
+            try:
+                endpoint = self._endpoint(coming)
+            except BaseException:
+                self._drop(coming)
+                raise
+            self._next = coming
+            return endpoint
+
+    def _check_serves(self) -> None:
+        if self._stopped:
+            raise EngineFailed("this slot has been stopped")
+
+    def _endpoint(self, coming: _Coming) -> Endpoint:
+        """Where a server is reached, when it is ready. Raises EngineFailed."""
+        url, limits = coming.ready()
+        return Endpoint(
+            url=url,
+            certificate="" if self._certificate is None else self._certificate.public,
+            node=self._node,
+            workspace=coming.workspace.work,
+            boot_id=boot_id(),
+            pid=coming.server.pid,
+            version=VERSION,
+            limits=limits,
+        )
+
+    def _drop(self, coming: _Coming) -> None:
+        """A server that nobody has used."""
+        coming.server.end()
+        self._give_up(coming.workspace)
 
     def _begin(self, card: Card, shape: Shape) -> tuple[_Server, Workspace]:
         """A server that starts, and its workspace. Raises EngineFailed."""
@@ -144,6 +177,9 @@ class Keeper:
                 return Stopped(True)
             self._stopped = True
             try:
+                coming, self._next = self._next, None
+                if coming is not None:
+                    self._drop(coming)
                 ended = self._end(keep=keep)
                 self._workspaces.close()
                 self._guard.dismiss()
@@ -255,6 +291,23 @@ class _Guard:
         except OSError:
             pass  # somebody has killed it
         self._child.stdin.close()
+
+
+class _Coming:
+    """A server that has been started and is nobody's yet, with its workspace."""
+
+    def __init__(self, card: Card, server: _Server, workspace: Workspace) -> None:
+        self.lease_id = card.lease_id
+        self.server = server
+        self.workspace = workspace
+        self._limited = card.limits != "none"
+        self._said: tuple[str, str] | None = None
+
+    def ready(self) -> tuple[str, str]:
+        """Where it listens, and what limits its commands. Raises EngineFailed."""
+        if self._said is None:
+            self._said = self.server.wait_ready(self._limited)
+        return self._said
 
 
 class _Server:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SERVE_SECONDS = 60.0  # for a keeper to end one server (10 s) and start another (30 s), and the way there
 STOP_SECONDS = 12.0  # for it to end its server: its own limit, and the way there and back
+LAST_SECONDS = 5.0  # for the last answer of a keeper whose pod is known to have ended
 AGAIN_SECONDS = 1.0  # before changes are asked for again, when that failed
 # Set by whoever has an autoscaler: then no shape is refused as too large.
 AUTOSCALES = "OUTFITTER_KUBERNETES_AUTOSCALES"
@@ -77,10 +78,16 @@ class KubernetesSlot:
         return bool(self._pod)
 
     async def serve(self, card: Card) -> Endpoint:
+        return await self._begin("serve", card)
+
+    async def prepare(self, card: Card) -> Endpoint:
+        return await self._begin("prepare", card)
+
+    async def _begin(self, how: str, card: Card) -> Endpoint:
         await asyncio.wait((self._running, self._gone), return_when=asyncio.FIRST_COMPLETED)
         if self._gone.done():
             raise EngineFailed(self._gone.result().detail)
-        asked = {"serve": told(card), "shape": told(self._order.shape)}
+        asked = {how: told(card), "shape": told(self._order.shape)}
         answer = await self._ask(self._running.result(), asked, SERVE_SECONDS)
         if "endpoint" not in answer:
             raise EngineFailed(str(answer.get("failed")), retryable=bool(answer.get("retryable")))
@@ -110,6 +117,8 @@ class KubernetesSlot:
         asking = asyncio.ensure_future(self._converse(pod, line, self._asked))
         try:
             await asyncio.wait((asking, self._gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if self._gone.done():  # what it has said last may still be on its way
+                await asyncio.wait((asking,), timeout=LAST_SECONDS)
             if asking.done():
                 return await asking
         finally:

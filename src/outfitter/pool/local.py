@@ -81,6 +81,10 @@ class LocalSlot:
         self._loop.add_reader(self._watched, self._ended)
         return endpoint
 
+    async def prepare(self, card: Card) -> Endpoint:
+        shape, keeper = self._order.shape, self._keeper
+        return await self._loop.run_in_executor(self._engine.threads, keeper.prepare, card, shape)
+
     async def gone(self) -> Loss:
         return await asyncio.shield(self._gone)
 

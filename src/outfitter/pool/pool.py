@@ -27,6 +27,7 @@ from ..core.leases import (
 )
 from ..errors import CapabilityMissing, EngineFailed, LeaseRefused, OutfitterError, RequestFailed
 from ..log import fault, note
+from ..record import replace
 from .control import Control
 from .engine import ENGINE_LOST, EXECUTOR_ENDED, OUT_OF_MEMORY, Card, Order, Stopped
 from .engines import ENGINES, engine
@@ -34,7 +35,7 @@ from .lease import Lease, run_setup
 from .link import SlotLink
 from .map import outcomes
 from .parity import Parity
-from .settings import argv, settle, shape_of, timeout
+from .settings import argv, settle, shape_of, stands_by, timeout
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class SlotPlace:
         self.lease: Lease | None = None  # the last one that it was given to
         self.servers = 0
         self.stopping = False
+        self.preparing: asyncio.Task[None] | None = None
+        self.next: tuple[SlotLink, Card] | None = None  # to the server of the next lease, which stands by
         self.said: Loss | None = None  # by the engine, when it knew that the slot was gone
         self.watching: asyncio.Task[None] | None = None
         self.ending: asyncio.Task[None] | None = None
@@ -82,7 +85,8 @@ class Pool:
                 await client.run(["make", "html"])
 
     `engine` is the name of an engine or of a pool in pools.toml, or an engine of your own. `size` is how many
-    executors it may have at a time; `warm` are kept ready, others are stopped after `idle` seconds. `cpus`,
+    executors it may have at a time; `warm` are kept ready, others are stopped after `idle` seconds. With
+    `standby` an executor starts the server of its next lease ahead, as one with 1 GiB of memory does. `cpus`,
     `memory` ("4GiB"), `gpus`, `labels` and `image` are what a lease gets that does not say otherwise.
     `setup` is run in every new workspace, and `env` is added to the environment of commands. A lease waits
     for `queue_timeout` seconds, and an executor may take `start_timeout` to start. `on_event` is called with
@@ -345,6 +349,8 @@ class Pool:
             assert place.link is not None
             place.lease = lease
             place.link.pace(leased=True)
+            if stands_by(self._settings, place.shape) and place.slot is not None:
+                place.preparing = self._spawn(self._prepare(place, place.slot))
             lease._give(place.link.client, place.link.endpoint)
         elif act.do == RENEW:
             self._spawn(self._renew(self._places[act.slot_id]))
@@ -381,6 +387,8 @@ class Pool:
         assert place.slot is not None
         await self._let_go(place)
         self._book.renewing(place.slot_id, self._now())
+        if place.preparing is not None:
+            await asyncio.wait((place.preparing,))
         await self._serve(place, place.slot)
 
     async def _serve(self, place: SlotPlace, slot: Slot) -> None:
@@ -417,9 +425,63 @@ class Pool:
 
     async def _connect(self, place: SlotPlace, slot: Slot) -> None:
         """Raises EngineFailed, DialFailed, RequestFailed; LeaseRefused if the setup fails."""
-        place.servers += 1
+        coming, place.next = place.next, None
         token = secrets.token_urlsafe(24)
-        card = Card(
+        card = self._card(place, token) if coming is None else coming[1]
+        keep = place.lease is not None and place.lease._keep_workspace
+        if coming is not None:
+            place.link = coming[0]  # it is let go with the place, whatever comes
+        endpoint = await slot.serve(replace(card, keep_last=keep))
+        self._note_kept(place, endpoint)
+        place.lease, place.node = None, endpoint.node  # with its server, everything of a lease is gone
+        if coming is not None:
+            return
+        if endpoint.version.split(".")[0] != VERSION.split(".")[0]:
+            there = f"{endpoint.node} has Outfitter {endpoint.version}"
+            raise EngineFailed(f"{there}, and here is {VERSION}: install the same on both")
+        link = self._link(place, endpoint, token)
+        await link.open()
+        place.link = link
+        if place.servers == 1:
+            await self._compare(place, link)
+        if self._settings.setup:
+            await run_setup(link.client, self._settings.setup)
+
+    async def _prepare(self, place: SlotPlace, slot: Slot) -> None:
+        """Has the server of the next lease stand by. Where that fails, renewal starts one as ever."""
+        token = secrets.token_urlsafe(24)
+        card = self._card(place, token)
+        link: SlotLink | None = None
+        try:
+            dialled = self._link(place, await slot.prepare(card), token)
+            await dialled.open()
+            link = dialled
+            link.pace(leased=False)
+            if self._settings.setup:
+                await run_setup(link.client, self._settings.setup)
+            if not place.stopping:
+                place.next = (link, card)
+        except Exception as error:
+            note("pool", "!", "no server of %s stands by: %s", place.slot_id, error)
+        finally:
+            if link is not None and place.next is None:
+                await self._close_link(link)
+
+    def _link(self, place: SlotPlace, endpoint: Endpoint, token: str) -> SlotLink:
+        def lost(reason: str, words: str) -> None:
+            if place.link is link:
+                self._lost(place, reason, words)
+            elif place.next is not None and place.next[0] is link:  # the lease that is there goes on
+                place.next = None
+                self._spawn(self._close_link(link))
+
+        link = SlotLink(endpoint, token, lost, self._tally.beats.observe)
+        return link
+
+    def _card(self, place: SlotPlace, token: str) -> Card:
+        """Of the next server of a slot."""
+        place.servers += 1
+        return Card(
             f"{place.slot_id}-{place.servers}",
             hashlib.sha256(token.encode()).hexdigest(),
             FENCE,
@@ -428,23 +490,7 @@ class Pool:
             self._settings.env,
             self._settings.limits,
             self._settings.home,
-            place.lease is not None and place.lease._keep_workspace,
         )
-        endpoint = await slot.serve(card)
-        self._note_kept(place, endpoint)
-        place.lease, place.node = None, endpoint.node  # with its server, everything of a lease is gone
-        if endpoint.version.split(".")[0] != VERSION.split(".")[0]:
-            there = f"{endpoint.node} has Outfitter {endpoint.version}"
-            raise EngineFailed(f"{there}, and here is {VERSION}: install the same on both")
-        link = SlotLink(
-            endpoint, token, lambda reason, words: self._lost(place, reason, words), self._tally.beats.observe
-        )
-        await link.open()
-        place.link = link
-        if place.servers == 1:
-            await self._compare(place, link)
-        if self._settings.setup:
-            await run_setup(link.client, self._settings.setup)
 
     async def _compare(self, place: SlotPlace, link: SlotLink) -> None:
         """A node whose commands get another environment is named."""
@@ -479,6 +525,12 @@ class Pool:
     async def _stop(self, place: SlotPlace) -> None:
         place.stopping = True
         lease = place.lease
+        if place.preparing is not None:
+            place.preparing.cancel()
+            await asyncio.wait((place.preparing,))
+        coming, place.next = place.next, None
+        if coming is not None:
+            await self._close_link(coming[0])
         await self._let_go(place)
         stopped = Stopped(True)
         if place.slot is not None:
@@ -508,8 +560,11 @@ class Pool:
     async def _let_go(self, place: SlotPlace) -> None:
         link, place.link = place.link, None
         if link is not None:
-            self._tally.commands += link.client._session.commands
-            await link.close()
+            await self._close_link(link)
+
+    async def _close_link(self, link: SlotLink) -> None:
+        self._tally.commands += link.client._session.commands
+        await link.close()
 
     # Time
 

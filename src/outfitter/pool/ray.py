@@ -93,6 +93,9 @@ class SlotKeeper:
     async def serve(self, card: Mapping[str, object], shape: Mapping[str, object]) -> dict[str, object]:
         return told(await asyncio.to_thread(self._keeper.serve, heard(Card, card), heard(Shape, shape)))
 
+    async def prepare(self, card: Mapping[str, object], shape: Mapping[str, object]) -> dict[str, object]:
+        return told(await asyncio.to_thread(self._keeper.prepare, heard(Card, card), heard(Shape, shape)))
+
     async def stop(self, keep: bool) -> dict[str, object]:
         return told(await asyncio.to_thread(lambda: self._keeper.stop(keep=keep)))
 
@@ -112,8 +115,14 @@ class RaySlot:
         self._stopped = asyncio.Event()
 
     async def serve(self, card: Card) -> Endpoint:
+        return await self._begin(self._actor.serve, card)
+
+    async def prepare(self, card: Card) -> Endpoint:
+        return await self._begin(self._actor.prepare, card)
+
+    async def _begin(self, method: Any, card: Card) -> Endpoint:
         try:
-            endpoint = await self._actor.serve.remote(told(card), told(self._shape))
+            endpoint = await method.remote(told(card), told(self._shape))
         except EngineFailed as error:  # what the keeper says; Ray adds where it was said
             raise EngineFailed(_cause(error), retryable=error.retryable) from None
         except failures.RayError as error:

@@ -90,14 +90,20 @@ class RemoteSlot:
         self._left(self)
 
     async def serve(self, card: Card) -> Endpoint:
-        answer = await self._ask({"serve": told(card), "shape": told(self._shape)})
+        return await self._begin("serve", card)
+
+    async def prepare(self, card: Card) -> Endpoint:
+        return await self._begin("prepare", card)
+
+    async def _begin(self, how: str, card: Card) -> Endpoint:
+        answer = await self._ask({how: told(card), "shape": told(self._shape)})
         if "endpoint" not in answer:
             raise EngineFailed(str(answer.get("failed")), retryable=bool(answer.get("retryable")))
-        return await self.reached(heard(Endpoint, answer["endpoint"]))  # type: ignore[arg-type]
+        return await self.reached(heard(Endpoint, answer["endpoint"]), only=how == "serve")  # type: ignore[arg-type]
 
-    async def reached(self, endpoint: Endpoint) -> Endpoint:
+    async def reached(self, endpoint: Endpoint, *, only: bool) -> Endpoint:
         """How this machine reaches what the keeper has started: as the keeper says, unless an engine knows
-        better. Raises EngineFailed."""
+        better. With `only`, no other server is there any more. Raises EngineFailed."""
         return endpoint
 
     async def gone(self) -> Loss:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SETUP_SECONDS = 600.0  # a setup that installs something takes minutes; one that hangs must not hold its slot
 LIMITS = ("wanted", "required", "none")
 HOMES = ("lease", "node")
+STANDBY_MEMORY = (
+    1 << 30
+)  # of an executor that gets a server ahead, if nobody says otherwise: that takes 10 MB
 
 
 class ShapeWishes(TypedDict, total=False):
@@ -51,6 +54,7 @@ class PoolWishes(ShapeWishes, total=False):
     size: int
     warm: int
     idle: float
+    standby: bool
     setup: Sequence[str]
     env: Mapping[str, str]
     limits: str
@@ -73,7 +77,13 @@ class PoolSettings:
     env: Mapping[str, str] = EMPTY
     limits: str = "wanted"
     home: str = "lease"
+    standby: bool | None = None  # None: where an executor has much memory
     queue_timeout: float | None = None
+
+
+def stands_by(settings: PoolSettings, shape: Shape) -> bool:
+    """Whether an executor of this shape starts the server of its next lease while it has one."""
+    return shape.memory >= STANDBY_MEMORY if settings.standby is None else settings.standby
 
 
 def settle(engine: str, wishes: PoolWishes) -> PoolSettings:
@@ -100,6 +110,7 @@ def settle(engine: str, wishes: PoolWishes) -> PoolSettings:
         dict(wishes.get("env", {})),
         _one_of("limits", wishes.get("limits", "wanted"), LIMITS),
         _one_of("home", wishes.get("home", "lease"), HOMES),
+        wishes.get("standby"),
         timeout(wishes.get("queue_timeout")),
     )
 

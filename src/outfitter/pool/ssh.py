@@ -65,18 +65,22 @@ class SshSlot(RemoteSlot):
         self.host = host
         self._engine = engine
         self._path = path
-        self._brought = ""
+        self._brought: dict[str, str] = {}  # sockets there, and where they are here
 
-    async def reached(self, endpoint: Endpoint) -> Endpoint:
+    async def reached(self, endpoint: Endpoint, *, only: bool) -> Endpoint:
         there = endpoint.url.removeprefix("unix:")
-        if self._brought:
-            await self._engine.control(self.host, self._path, "cancel", "-L", self._brought)
-        here = f"{self._path}-{secrets.token_hex(4)}"
-        self._brought = f"{here}:{there}"
-        said = await self._engine.control(self.host, self._path, "forward", "-L", self._brought)
-        if said:
-            raise EngineFailed(f"ssh cannot bring {there} of {self.host} here: {said}")
-        return replace(endpoint, url=f"unix:{here}")
+        for other in [path for path in self._brought if only and path != there]:
+            await self._control("cancel", other, self._brought.pop(other))
+        if there not in self._brought:
+            here = f"{self._path}-{secrets.token_hex(4)}"
+            said = await self._control("forward", there, here)
+            if said:
+                raise EngineFailed(f"ssh cannot bring {there} of {self.host} here: {said}")
+            self._brought[there] = here
+        return replace(endpoint, url=f"unix:{self._brought[there]}")
+
+    async def _control(self, what: str, there: str, here: str) -> str:
+        return await self._engine.control(self.host, self._path, what, "-L", f"{here}:{there}")
 
 
 class SshEngine:
