@@ -23,7 +23,7 @@ GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "st
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
     "earlyerrors": set(),
-    "errors": {"earlyerrors"},
+    "errors": {"earlyerrors", "record"},
     "record": set(),
     "log": set(),
     "plain": set(),

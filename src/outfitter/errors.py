@@ -73,10 +73,13 @@ from .earlyerrors import OutfitterError as OutfitterError
 from .earlyerrors import ProtocolError as ProtocolError
 from .earlyerrors import RemoteProtocolError as RemoteProtocolError
 from .earlyerrors import SettingInvalid as SettingInvalid
+from .record import dataclass_transform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol, TypedDict
+    from typing import Any, Protocol, TypedDict, TypeVar
+
+    T = TypeVar("T")
 
     class Broken(Protocol):
         """A broken rule of a launch contract (agents.spec.Violation)."""
@@ -96,6 +99,19 @@ if TYPE_CHECKING:
 
 
 _SAID_BYTES = 2000  # of a failed command's last words in a message: a screen full
+
+
+@dataclass_transform(eq_default=False)
+def _fielded(cls: type[T]) -> type[T]:
+    """An error that is made from its annotated fields, in their order; they are its `args`, too."""
+    names = tuple(cls.__annotations__)
+
+    def __init__(self: Any, *args: Any, **given: Any) -> None:
+        self.__dict__.update(zip(names, args, strict=False), **given)
+        self.args = tuple([getattr(self, name) for name in names])
+
+    cls.__init__ = __init__  # type: ignore[method-assign]
+    return cls
 
 
 class LocalProtocolError(ProtocolError):
@@ -568,18 +584,16 @@ class VariableInvalid(InvalidParams):
         self.variable = variable
 
 
+@_fielded
 class LimitExceeded(InvalidParams):
     """A request has more than a server takes: `what` has `size` `unit`; `remedy` says what to do."""
 
     slug = "limit-exceeded"
-
-    def __init__(self, what: str, size: int, limit: int, unit: str, remedy: str) -> None:
-        super().__init__(what, size, limit, unit, remedy)
-        self.what = what
-        self.size = size
-        self.limit = limit
-        self.unit = unit
-        self.remedy = remedy
+    what: str
+    size: int
+    limit: int
+    unit: str
+    remedy: str
 
     @property
     def problem(self) -> str:
@@ -589,26 +603,22 @@ class LimitExceeded(InvalidParams):
         return f"{self.problem}; {self.remedy}"
 
 
+@_fielded
 class MethodUnknown(Refused):
     slug = "method-unknown"
-
-    def __init__(self, method: str) -> None:
-        super().__init__(method)
-        self.method = method
+    method: str
 
     def __str__(self) -> str:
         # The reference's words: clients may look for them.
         return f"exec-server stub does not implement `{self.method}` yet"
 
 
+@_fielded
 class Draining(Refused):
     """`since` is when it began, in UTC, for people."""
 
     slug = "draining"
-
-    def __init__(self, since: str) -> None:
-        super().__init__(since)
-        self.since = since
+    since: str
 
     def __str__(self) -> str:
         return (
@@ -617,13 +627,11 @@ class Draining(Refused):
         )
 
 
+@_fielded
 class OperatorOnly(Refused):
     slug = "operator-only"
-
-    def __init__(self, principal: str, what: str) -> None:
-        super().__init__(principal, what)
-        self.principal = principal
-        self.what = what
+    principal: str
+    what: str
 
     def __str__(self) -> str:
         return (
@@ -632,27 +640,23 @@ class OperatorOnly(Refused):
         )
 
 
+@_fielded
 class SessionAttached(Refused):
     slug = "session-attached"
-
-    def __init__(self, session_id: str) -> None:
-        super().__init__(session_id)
-        self.session_id = session_id
+    session_id: str
 
     def __str__(self) -> str:
         return f"session {self.session_id} is already attached to another connection"
 
 
+@_fielded
 class QuotaReached(Refused):
     """A principal holds its share of `what`; the rest of the server is for others."""
 
     slug = "quota-reached"
-
-    def __init__(self, what: str, held: int, remedy: str) -> None:
-        super().__init__(what, held, remedy)
-        self.what = what
-        self.held = held
-        self.remedy = remedy
+    what: str
+    held: int
+    remedy: str
 
     def __str__(self) -> str:
         return f"you already have {self.held} {self.what}, your share of this exec-server: {self.remedy}"
@@ -668,17 +672,15 @@ class DetachRefused(Refused):
         self.limit = limit
 
 
+@_fielded
 class EnvironmentTooLarge(Refused):
     """One variable, or all of them together, is larger than a program can get."""
 
     slug = "environment-too-large"
-
-    def __init__(self, name: str, size: int, total: int | None, limit: int) -> None:
-        super().__init__(name, size, total, limit)
-        self.name = name
-        self.size = size
-        self.total = total
-        self.limit = limit
+    name: str
+    size: int
+    total: int | None
+    limit: int
 
     def __str__(self) -> str:
         if self.total is None:
@@ -720,14 +722,12 @@ class LoginRejected(Refused):
         )
 
 
+@_fielded
 class MasksUnavailable(Refused):
     """Startup files cannot be masked on this machine; `why` is what the kernel said."""
 
     slug = "masks-unavailable"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    why: str
 
     def __str__(self) -> str:
         return (
@@ -737,30 +737,26 @@ class MasksUnavailable(Refused):
         )
 
 
+@_fielded
 class SandboxUnavailable(InvalidParams):
     """A command is to run in a sandbox, which this machine cannot make; `why` says what is missing and how to
     get it. Nothing was started."""
 
     slug = "sandbox-unavailable"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    why: str
 
     def __str__(self) -> str:
         # The first words are the reference's.
         return f"sandbox intent cannot be enforced on this executor: {self.why}"
 
 
+@_fielded
 class AddressRefused(InvalidParams):
     """http/request leads to an `address` that this server does not connect to, by the rule `network`."""
 
     slug = "address-refused"
-
-    def __init__(self, address: str, network: str) -> None:
-        super().__init__(address, network)
-        self.address = address
-        self.network = network
+    address: str
+    network: str
 
     def __str__(self) -> str:
         return (
@@ -769,17 +765,15 @@ class AddressRefused(InvalidParams):
         )
 
 
+@_fielded
 class ProviderBlocked(Refused):
     """A required provider is not trusted; `grant` is the command that allows it."""
 
     slug = "provider-blocked"
-
-    def __init__(self, provider: str, root: str, grant: str, why: str = "") -> None:
-        super().__init__(provider, root, grant, why)
-        self.provider = provider
-        self.root = root
-        self.grant = grant
-        self.why = why
+    provider: str
+    root: str
+    grant: str
+    why: str = ""
 
     def __str__(self) -> str:
         remedy = f"read its files, then type: {self.grant}" if self.grant else "nothing here can allow it"
@@ -787,32 +781,28 @@ class ProviderBlocked(Refused):
         return f"{self.provider} is required in {self.root} and may not run{why}: {remedy}"
 
 
+@_fielded
 class ProviderFailed(Refused):
     """A required provider gave no environment; `stderr_tail` is the end of what it printed."""
 
     slug = "provider-failed"
-
-    def __init__(self, provider: str, root: str, reason: str, stderr_tail: str = "") -> None:
-        super().__init__(provider, root, reason, stderr_tail)
-        self.provider = provider
-        self.root = root
-        self.reason = reason
-        self.stderr_tail = stderr_tail
+    provider: str
+    root: str
+    reason: str
+    stderr_tail: str = ""
 
     def __str__(self) -> str:
         said = f"; it printed: {self.stderr_tail.strip()}" if self.stderr_tail.strip() else ""
         return f"{self.provider} is required in {self.root} and failed: {self.reason}{said}"
 
 
+@_fielded
 class SetupBlocked(Refused):
     """The required setup is not trusted; `grant` is the command that allows it."""
 
     slug = "setup-blocked"
-
-    def __init__(self, worktree: str, grant: str) -> None:
-        super().__init__(worktree, grant)
-        self.worktree = worktree
-        self.grant = grant
+    worktree: str
+    grant: str
 
     def __str__(self) -> str:
         return (
@@ -821,17 +811,15 @@ class SetupBlocked(Refused):
         )
 
 
+@_fielded
 class SetupFailed(Refused):
     """The required setup failed; `log` is the file with its output, `tail` the end of that."""
 
     slug = "setup-failed"
-
-    def __init__(self, worktree: str, reason: str, log: str = "", tail: str = "") -> None:
-        super().__init__(worktree, reason, log, tail)
-        self.worktree = worktree
-        self.reason = reason
-        self.log = log
-        self.tail = tail
+    worktree: str
+    reason: str
+    log: str = ""
+    tail: str = ""
 
     def __str__(self) -> str:
         where = f"; its output is in {self.log}" if self.log else ""
@@ -841,44 +829,38 @@ class SetupFailed(Refused):
         )
 
 
+@_fielded
 class OverlayRefused(Refused):
     """A `strict` contribution has mistakes, all listed in `rejected`; nothing was added."""
 
     slug = "overlay-refused"
-
-    def __init__(self, producer: str, rejected: tuple[str, ...]) -> None:
-        super().__init__(producer, rejected)
-        self.producer = producer
-        self.rejected = rejected
+    producer: str
+    rejected: tuple[str, ...]
 
     def __str__(self) -> str:
         told = "; ".join(self.rejected)
         return f"nothing from {self.producer} was added: {told}; correct this, or leave out `strict`"
 
 
+@_fielded
 class OverlayUnknown(Refused):
     """The configuration has no overlay `name`; `known` lists its overlays."""
 
     slug = "overlay-unknown"
-
-    def __init__(self, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(name, known)
-        self.name = name
-        self.known = known
+    name: str
+    known: tuple[str, ...]
 
     def __str__(self) -> str:
         known = ", ".join(f"`{name}`" for name in self.known) or "none"
         return f"no overlay is named `{self.name}` here: add [overlays.{self.name}], or use one of: {known}"
 
 
+@_fielded
 class ScopeUnknown(Refused):
     """The server has no scope `scope`, whose name says that it is a fork."""
 
     slug = "scope-unknown"
-
-    def __init__(self, scope: str) -> None:
-        super().__init__(scope)
-        self.scope = scope
+    scope: str
 
     def __str__(self) -> str:
         parent = self.scope.rpartition("/")[0]
@@ -888,6 +870,7 @@ class ScopeUnknown(Refused):
         )
 
 
+@_fielded
 class OverlaysFull(Refused):
     """A limit on the overlays of a server is reached; `what` names it, `limit` is its number.
 
@@ -895,12 +878,9 @@ class OverlaysFull(Refused):
     """
 
     slug = "overlays-full"
-
-    def __init__(self, what: str, limit: int, held: int | None = None) -> None:
-        super().__init__(what, limit, held)
-        self.what = what
-        self.limit = limit
-        self.held = held
+    what: str
+    limit: int
+    held: int | None = None
 
     def __str__(self) -> str:
         if self.held is not None:
@@ -982,15 +962,13 @@ class EnvironmentUnknown(OutfitterError):
         return f"environment `{self.environment_id}` is not configured; known: {known}"
 
 
+@_fielded
 class EnvironmentReplaced(OutfitterError):
     """The environment is gone; `how` is "replaced", "dropped" or "closed"."""
 
     slug = "environment-replaced"
-
-    def __init__(self, environment_id: str, how: str) -> None:
-        super().__init__(environment_id, how)
-        self.environment_id = environment_id
-        self.how = how
+    environment_id: str
+    how: str
 
     def __str__(self) -> str:
         return f"environment `{self.environment_id}` was {self.how}"
@@ -1014,16 +992,14 @@ class ContractViolated(OutfitterError):
     slug = "contract-violated"
 
 
+@_fielded
 class LaunchRefused(ContractViolated):
     """The launch of an agent breaks its contract. `violations` has every broken rule, with its name."""
 
     slug = "launch-refused"
-
-    def __init__(self, backend: str, kind: str, violations: tuple[Broken, ...]) -> None:
-        super().__init__(backend, kind, violations)
-        self.backend = backend
-        self.kind = kind
-        self.violations = violations
+    backend: str
+    kind: str
+    violations: tuple[Broken, ...]
 
     def __str__(self) -> str:
         found = "; ".join(map(str, self.violations))

@@ -10,9 +10,9 @@ from outfitter.contract.file import parse_settings
 from outfitter.contract.merge import merge
 from outfitter.contract.sandbox import Word, compose, said
 from outfitter.contract.settings import SANDBOX_MODES, FileSettings, Settings, Source
-from outfitter.core.narrowing import is_within
 from outfitter.core.sandbox import Sandbox
 from outfitter.errors import FileInvalid
+from tests.support.confinements import is_within
 
 PROJECT, USER = "/srv/app/outfitter.toml", "/home/me/.config/outfitter/config.toml"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.core.narrowing import is_within, narrowed, strictest, told
+from outfitter.core.narrowing import narrowed, strictest, told
 from outfitter.core.permissions import PROTECTED, Confinement, Rule, bind, canonical, narrower
 from outfitter.protocol.sandbox import SandboxContext
+from tests.support.confinements import is_within
 
 ACCESS = st.sampled_from(["read", "write", "deny"])
 NAMES = st.sampled_from(["a", "b", *PROTECTED[:2]])

@@ -336,7 +336,7 @@ def test_session_that_was_to_be_ended_is_ended_by_the_next_version(client: Clien
     ours.end(session)
     assert ours.trees.ending == {session.number}
     # A loop that does not run has killed nobody: the setsid of the tree has its mark still.
-    left = marked(lambda mark: ours.marks.is_of_session(mark, session.number))
+    left = marked(lambda mark: ours.marks.is_ours(mark) and ours.marks.session_of(mark) == session.number)
     other = handed_over(client, tmp_path)
     theirs = other.services.sessions
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outfitter.shell.pathhelper import folders, helped, moved_back
+from outfitter.shell.pathhelper import folders, moved_back
 from outfitter.shell.startup import assignments
 
 OWN = folders("/usr/local/bin\n/usr/bin\n\n/bin\n", "/usr/local/go/bin\n/usr/bin\n")
@@ -10,12 +10,6 @@ OWN = folders("/usr/local/bin\n/usr/bin\n\n/bin\n", "/usr/local/go/bin\n/usr/bin
 
 def test_folders_are_listed_once_in_their_order() -> None:
     assert OWN == ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/go/bin"]
-
-
-def test_its_own_come_first_and_nothing_is_lost() -> None:
-    path = "/home/ada/bin:/usr/bin:/bin::/opt/x"
-    assert helped(path, OWN) == "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin:/home/ada/bin:/opt/x"
-    assert helped(helped(path, OWN), OWN) == helped(path, OWN)
 
 
 def test_only_those_in_front_of_its_own_are_moved_back() -> None:

@@ -56,9 +56,8 @@ SLOT_TABLE: dict[tuple[str, str], str] = {
 START, OFFER, RENEW, STOP, REFUSE, LOSE = "start", "offer", "renew", "stop", "refuse", "lose"
 
 MAX_SLOTS = 4096  # one socket and one heartbeat each where the pool runs
-MAX_WAITING = (
-    100_000  # a refusal comes before memory runs out: some 300 bytes each here, some KiB in a caller
-)
+# A refusal comes before memory runs out: some 300 bytes each here, some KiB in a caller.
+MAX_WAITING = 100_000
 MAX_STARTING = 32  # a node forks a few workers per second; more would only queue inside the engine
 MAX_LEASES, MAX_AGE = 100, 24 * 3600.0  # of a slot: what leaks, leaks for a day
 SUSPECT_SECONDS = 60.0  # longer than an engine takes to notice with its defaults

@@ -38,6 +38,3 @@ class Marks:
 
     def session_of(self, mark: int) -> int:
         return (mark >> _SESSION_SHIFT) % SESSION_NUMBERS
-
-    def is_of_session(self, mark: int, session: int) -> bool:
-        return self.is_ours(mark) and self.session_of(mark) == session

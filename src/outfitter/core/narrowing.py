@@ -45,20 +45,6 @@ def told(confinement: Confinement) -> Profile:
     return Managed(Restricted(tuple(entries), confinement.glob_depth), confinement.network)
 
 
-def is_within(inner: Confinement, outer: Confinement) -> bool:
-    """Whether one confinement allows nothing that another does not."""
-    if inner.network and not outer.network:
-        return False
-    if not outer.files:
-        return True
-    if not inner.files:
-        return False
-    if not set(outer.globs) <= set(inner.globs):
-        return False
-    paths = _places(inner, outer)
-    return all(strictest(inner.access(path), outer.access(path)) == inner.access(path) for path in paths)
-
-
 def _places(*several: Confinement) -> set[str]:
     """Where an access changes: at every rule, and at the names that stay read-only below what is writable."""
     paths = {rule.path for each in several for rule in each.rules}

@@ -50,9 +50,8 @@ class NetworkVerdict:
 ALLOWED = NetworkVerdict(ALLOW, "baseline_policy", "allow")
 DENIED = NetworkVerdict(DENY, "baseline_policy", "denied")
 LOCAL = NetworkVerdict(DENY, "baseline_policy", "not_allowed_local")
-UNLISTED = NetworkVerdict(
-    DENY, "baseline_policy", "not_allowed"
-)  # the only one about which a client may be asked
+# The only one about which a client may be asked.
+UNLISTED = NetworkVerdict(DENY, "baseline_policy", "not_allowed")
 UNSAFE = NetworkVerdict(DENY, "mode_guard", "method_not_allowed", "non_domain")
 OPAQUE = NetworkVerdict(DENY, "mode_guard", "mitm_required", "non_domain")
 UNIX_SOCKET = NetworkVerdict(DENY, "proxy_state", "unix_socket_unsupported", "non_domain")

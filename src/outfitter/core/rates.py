@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ..record import record
 
-NAMES = (
-    10_000  # remembered; each takes some 200 bytes. The one that was silent for longest is forgotten first
-)
+# Remembered; each takes some 200 bytes. The one that was silent for longest is forgotten first.
+NAMES = 10_000
 
 
 @record
@@ -34,10 +33,8 @@ class Rates:
         left, then = self._left.pop(name, (float(burst), now))
         left = min(burst, left + max(0.0, now - then) * second)
         wait = 0.0 if left >= 1 else (1 - left) / second
-        self._left[name] = (
-            left if wait else left - 1,
-            now,
-        )  # at the end: the first of all is to be forgotten
+        # At the end: the first of all is to be forgotten.
+        self._left[name] = (left if wait else left - 1, now)
         if len(self._left) > self._names:
             del self._left[next(iter(self._left))]
         return wait

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 Json = dict[str, object]
 
 SHOW = ("names", "values", "secrets")
-_SAID = (
-    1000  # characters of a tool's stderr beside each result: the last lines; `explain` has four times that
-)
+# Characters of a tool's stderr beside each result: the last lines; `explain` has four times that.
+_SAID = 1000
 LEVELS = (
     *("executor base", "login-shell snapshot", "policy", "providers", "setup", "session overlay"),
     *("user overrides", "request", "runtime"),

@@ -16,7 +16,6 @@ if LINUX:
         kill_marked,
         kill_session_members,
         marked,
-        pids,
         runs,
         usable,
     )
@@ -30,7 +29,6 @@ else:
         kill_marked,
         kill_session_members,
         marked,
-        pids,
         runs,
         usable,
     )
@@ -46,7 +44,6 @@ __all__ = [
     "kill_session_members",
     "kill_watched",
     "marked",
-    "pids",
     "reap_watched",
     "runs",
     "usable",

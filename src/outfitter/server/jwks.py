@@ -84,7 +84,7 @@ def _key(told: Json) -> VerifyingKey | None:
         return None
     if told.get("alg", algorithm) != algorithm:
         return None  # such as a key for PS256, or for encryption
-    return VerifyingKey(kid, algorithm, make(told))
+    return VerifyingKey(kid, algorithm, _verifying(make(told)))
 
 
 def _member(told: Json, name: str) -> bytes:
@@ -97,15 +97,13 @@ def _member(told: Json, name: str) -> bytes:
         raise ValueError(f"its `{name}` is not base64url") from None
 
 
-def _ed25519(told: Json) -> Callable[[bytes, bytes], bool]:
+def _verifying(check: Callable[[bytes, bytes], None]) -> Callable[[bytes, bytes], bool]:
+    """Whether a check of what was signed and its signature passes: one that does not raises."""
     from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key = Ed25519PublicKey.from_public_bytes(_member(told, "x"))
 
     def verifies(signed: bytes, signature: bytes) -> bool:
         try:
-            key.verify(signature, signed)
+            check(signed, signature)
         except InvalidSignature:
             return False
         return True
@@ -113,7 +111,14 @@ def _ed25519(told: Json) -> Callable[[bytes, bytes], bool]:
     return verifies
 
 
-def _p256(told: Json) -> Callable[[bytes, bytes], bool]:
+def _ed25519(told: Json) -> Callable[[bytes, bytes], None]:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    key = Ed25519PublicKey.from_public_bytes(_member(told, "x"))
+    return lambda signed, signature: key.verify(signature, signed)
+
+
+def _p256(told: Json) -> Callable[[bytes, bytes], None]:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicNumbers
     from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -122,21 +127,16 @@ def _p256(told: Json) -> Callable[[bytes, bytes], bool]:
     x, y = (int.from_bytes(_member(told, name), "big") for name in ("x", "y"))
     key = EllipticCurvePublicNumbers(x, y, SECP256R1()).public_key()
 
-    def verifies(signed: bytes, signature: bytes) -> bool:
+    def check(signed: bytes, signature: bytes) -> None:
         if len(signature) != 64:  # two numbers; DER would be another way to write the same signature
-            return False
+            raise InvalidSignature
         numbers = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
-        try:
-            key.verify(encode_dss_signature(*numbers), signed, ECDSA(SHA256()))
-        except InvalidSignature:
-            return False
-        return True
+        key.verify(encode_dss_signature(*numbers), signed, ECDSA(SHA256()))
 
-    return verifies
+    return check
 
 
-def _rsa(told: Json) -> Callable[[bytes, bytes], bool]:
-    from cryptography.exceptions import InvalidSignature
+def _rsa(told: Json) -> Callable[[bytes, bytes], None]:
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -147,15 +147,7 @@ def _rsa(told: Json) -> Callable[[bytes, bytes], bool]:
             f"it has {modulus.bit_length()} bits, and must have {_MIN_RSA_BITS} to {_MAX_RSA_BITS}"
         )
     key = RSAPublicNumbers(exponent, modulus).public_key()
-
-    def verifies(signed: bytes, signature: bytes) -> bool:
-        try:
-            key.verify(signature, signed, PKCS1v15(), SHA256())
-        except InvalidSignature:
-            return False
-        return True
-
-    return verifies
+    return lambda signed, signature: key.verify(signature, signed, PKCS1v15(), SHA256())
 
 
 def url_base64(text: str) -> bytes:

@@ -16,12 +16,6 @@ def folders(*texts: str) -> list[str]:
     return list(dict.fromkeys(line for line in lines if line))
 
 
-def helped(path: str, own: Sequence[str]) -> str:
-    """PATH after path_helper, whose `own` folders are."""
-    before = [entry for entry in path.split(":") if entry]
-    return ":".join(dict.fromkeys([*own, *before]))
-
-
 def moved_back(path: str, own: Sequence[str]) -> list[str]:
     """The entries that were in front of one of path_helper's own, and are behind it afterwards."""
     before = [entry for entry in path.split(":") if entry]

@@ -133,9 +133,8 @@ def _problems(layers: Sequence[Told], refused: Sequence[Told]) -> Html | None:
     troubles = [layer for layer in layers if _text(layer, "state") in _TROUBLES or layer.get("said")]
     if not troubles and not refused:
         return None
-    troubles.sort(
-        key=lambda layer: _text(layer, "state") not in _TROUBLES
-    )  # what only printed something last
+    # What only printed something comes last.
+    troubles.sort(key=lambda layer: _text(layer, "state") not in _TROUBLES)
     items = [
         element(
             "li",
