@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -228,7 +229,14 @@ def test_server_demands_its_capability_token(tmp_path: Path) -> None:
         with Wire(server.url, headers={"Authorization": f"Bearer {TOKEN}"}) as wire:
             wire.handshake()
             assert wire.call("environment/status") == {"status": "ready"}
-        assert TOKEN not in (tmp_path / "outfitter.stderr").read_text()
+        said = (tmp_path / "outfitter.stderr").read_text()
+        assert re.findall(r"^! refused 127\.0\.0\.1:\d+: (.+)$", said, re.MULTILINE) == [
+            "401 missing websocket bearer token",
+            "401 invalid websocket bearer token",
+            "401 missing websocket bearer token",
+            "403 the request has an Origin header, as browsers send it",
+        ]
+        assert TOKEN not in said
 
 
 def test_server_demands_a_signed_token(tmp_path: Path) -> None:
