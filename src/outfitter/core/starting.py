@@ -149,8 +149,7 @@ def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind, ahead: 
     InvalidParams."""
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
-        if launch.renamed:
-            raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
+        check_name(launch)
         tool = [*prefix, *between]
         if holds.frozen:
             from ..env.ahead import words
@@ -161,3 +160,9 @@ def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind, ahead: 
         return replace(launch, program=argv[0], found="", argv=argv, env=env), None
 
     return step
+
+
+def check_name(launch: Launch) -> None:
+    """Raises InvalidParams for a name of its own, which a command behind a tool cannot have."""
+    if launch.renamed:
+        raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")

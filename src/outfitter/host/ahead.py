@@ -34,13 +34,13 @@ def main() -> None:
 
     plan = told(sys.argv[1:])
     as_started()
-    files = {path: _checked(path, digest) for path, digest in plan.files.items()}
+    try:
+        files = {path: checked(path, digest) for path, digest in plan.files.items()}
+    except NotAsChecked as error:
+        _fail(f"{error}. Nothing was run: try again.")
     report = os.memfd_create("report", 0)  # the tool, and what it starts, inherit it
     tool = [*plan.tool, REPORT, str(report), *plan.rest]
-    frozen, status = _asked(plan.top, files, tool)
-    if not frozen:
-        os.close(report)
-        _become([*plan.tool, *plan.rest], os.environ)
+    status = _asked(plan.top, files, tool)
     said = os.pread(report, os.fstat(report).st_size, 0)
     os.close(report)
     if not said:
@@ -63,8 +63,12 @@ def as_started() -> None:
     signal(_SIGXFSZ, SIG_DFL)
 
 
-def _checked(path: str, digest: str) -> bytes | None:
-    """What is at a path, if it is what was checked."""
+class NotAsChecked(Exception):
+    """A file is not what it was."""
+
+
+def checked(path: str, digest: str) -> bytes | None:
+    """What is at a path, if it is what was checked. Raises NotAsChecked."""
     from outfitter.env.ahead import ABSENT
     from outfitter.stdlib import sha256
 
@@ -77,30 +81,25 @@ def _checked(path: str, digest: str) -> bytes | None:
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 content = file.read(_LARGEST)
     except OSError as error:
-        _fail(f"{path}: {error.strerror}")
+        raise NotAsChecked(f"{path}: {error.strerror}") from None
     if sha256(content).hexdigest() != digest:
-        _fail(f"{path} has changed since it was checked. Nothing was run: try again.")
+        raise NotAsChecked(f"{path} has changed since it was checked")
     return content
 
 
-def _asked(top: str, files: Mapping[str, bytes | None], tool: Sequence[str]) -> tuple[bool, int]:
-    """Whether the tool ran with its files frozen, and its status."""
-    reading, writing = os.pipe()
+def _asked(top: str, files: Mapping[str, bytes | None], tool: Sequence[str]) -> int:
+    """The status of the tool, which ran with its files frozen."""
     child = os.fork()
     if child == 0:
         try:
-            os.close(reading)
-            _ask(top, files, tool, writing)
+            _ask(top, files, tool)
         finally:
             os._exit(_CHANGED)
-    os.close(writing)
     _, status = os.waitpid(child, 0)
-    said = os.read(reading, 1)
-    os.close(reading)
-    return said != b"-", os.waitstatus_to_exitcode(status)
+    return os.waitstatus_to_exitcode(status)
 
 
-def _ask(top: str, files: Mapping[str, bytes | None], tool: Sequence[str], writing: int) -> NoReturn:
+def _ask(top: str, files: Mapping[str, bytes | None], tool: Sequence[str]) -> NoReturn:
     """Runs the tool, in the child; keeps what it has written."""
     from outfitter.errors import LaunchFailed
     from outfitter.host.freezing import FrozenFolder, NotFreezable
@@ -112,9 +111,11 @@ def _ask(top: str, files: Mapping[str, bytes | None], tool: Sequence[str], writi
         folder = FrozenFolder(top, *layout(top, files))
     except (NotFreezable, LaunchFailed) as error:
         _fail(f"the files of {top} cannot be frozen: {error}. Nothing was run: try again.")
-    except OSError:
-        os.write(writing, b"-")
-        os._exit(0)
+    except OSError as error:
+        _fail(
+            f"the files of {top} cannot be frozen: {error.strerror}. Nothing was run: allow namespaces here, "
+            'or write freeze = "off" under [providers] in your own config.toml.'
+        )
     prctl = Mounts().libc.prctl
     prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

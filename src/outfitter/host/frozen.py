@@ -28,12 +28,13 @@ class FrozenFiles:
 
     Below `top` nothing that is done to folders and files changes them; others are safe from being written,
     and not from being replaced. `why` says why that cannot be, once a tool was started: then it was started
-    without. `lost` is what a tool wrote and could not be kept.
+    without, unless that is `required`. `lost` is what a tool wrote and could not be kept.
     """
 
-    def __init__(self, top: str, files: Mapping[str, bytes | None]) -> None:
+    def __init__(self, top: str, files: Mapping[str, bytes | None], *, required: bool = False) -> None:
         self.top = top
         self.files = files
+        self._required = required
         self._starter: Starter | None = None
         self.why = ""
         self.lost = ""
@@ -42,6 +43,8 @@ class FrozenFiles:
         """As `Spawner.spawn`. Raises LaunchFailed, also if the project is being changed."""
         if self._starter is None and not self.why:
             self._begin(spawner)
+        if self.why and self._required:
+            raise LaunchFailed(self.why, what=f"its files cannot be frozen: {self.why}")
         if self.why:
             return spawner.spawn(launch, stdio, mark)
         from .starters import started

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Asked, Ready
     from ..contract.settings import Settings
+    from ..core.making import Made
     from ..core.starting import Step
+    from ..env.behind import Behind
     from ..env.resolve import Resolved
     from ..host.process import Process
     from ..host.programs import Programs
@@ -85,23 +87,59 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
         confinement = confining.patterns(call.services, params.sandbox, ready)
         if confinement is not None:
             return confining.matched_first(
-                call, params, confinement, lambda call, matched: _connected(call, params, ready, matched)
+                call, params, confinement, lambda call, matched: _made(call, params, ready, matched)
             )
+        return _made(call, params, ready)
     return _connected(call, params, ready)
 
 
-def _connected(
+def _made(
     call: Call, params: StartParams, ready: Ready, matched: Matched | None = None
+) -> StartResult | Later:
+    """Starts the command, in a sandbox; behind a tool whose files are frozen, which cannot be done there."""
+    if ready.prefix:
+        from .confining import step
+
+        services, resolved = call.services, call.services.environments.contract.environment(ready)
+        holds = _behind(resolved)
+        launch, _ = _launch(params, ready.asked.cwd, resolved.values, services.programs)
+        assert params.sandbox is not None
+        confined, confine = step(services, params.sandbox, launch, matched, isolated=_is_inside(params))
+        if holds.frozen and confined:
+            from .wrapping import made_first
+
+            return made_first(
+                call,
+                params,
+                ready,
+                confine(launch)[0],
+                holds,
+                lambda call, made: _connected(call, params, ready, matched, made),
+            )
+    return _connected(call, params, ready, matched)
+
+
+def _is_inside(params: StartParams) -> bool:
+    """Whether the proxy is in the sandbox, and nothing else of a network."""
+    return params.sandbox is not None and params.network is not None and params.network.enforced
+
+
+def _connected(
+    call: Call,
+    params: StartParams,
+    ready: Ready,
+    matched: Matched | None = None,
+    made: Made | None = None,
 ) -> StartResult | Later:
     """Starts the command, with its proxy if it has one."""
     unattended = None if params.detached is None else _unattended(call, params.detached)
     if params.network is None or params.network.proxy is None:
-        return _Start(call, params, ready).run(unattended, matched)
+        return _Start(call, params, ready, made=made).run(unattended, matched)
     from .network import ManagedNetwork
 
     network = ManagedNetwork(call.services, call.session, params.process_id, params.network.proxy)
     try:
-        return _Start(call, params, ready, network).run(unattended, matched)
+        return _Start(call, params, ready, network, made=made).run(unattended, matched)
     except BaseException:
         network.close()
         raise
@@ -118,6 +156,7 @@ class _Start:
         "inside",
         "kept",
         "launch",
+        "made",
         "masked",
         "network",
         "params",
@@ -129,11 +168,17 @@ class _Start:
     )
 
     def __init__(
-        self, call: Call, params: StartParams, ready: Ready, network: ManagedNetwork | None = None
+        self,
+        call: Call,
+        params: StartParams,
+        ready: Ready,
+        network: ManagedNetwork | None = None,
+        *,
+        made: Made | None = None,
     ) -> None:
         environments = call.services.environments
-        # Whether the proxy is in the sandbox, and nothing else of a network.
-        self.inside = params.sandbox is not None and params.network is not None and params.network.enforced
+        self.inside = _is_inside(params)
+        self.made = made  # by a tool, beforehand
         if network is not None:
             ready = network.joined(ready, inside=self.inside)
         self.said = _settings(ready, environments)
@@ -173,9 +218,13 @@ class _Start:
             process = self.call.session.start(
                 self.params.process_id, final, self.shell, unattended, self.network
             )
-        except BaseException:
+        except BaseException as error:
             if self.report is not None:
                 self.report.fifo.close()
+            if isinstance(error, MasksUnavailable):
+                self.environments.say(
+                    [str(error)]
+                )  # each command is refused; who runs the server is told once
             raise
         if self.report is not None and (self.shell is None or not self.shell.reports):
             self.report.fifo.close()
@@ -195,7 +244,11 @@ class _Start:
             steps.append(self._shell_step(confined=confined))
         if self.kept is not None and self.params.snapshot is not None:
             steps.append(restore(self.params.snapshot.name, self.kept, len(self.params.argv) - 3))
-        if self.ready.prefix:
+        if self.made is not None:
+            from ..core.making import made
+
+            steps.append(made(self.made))
+        elif self.ready.prefix:
             steps.append(_wrapping(self.ready.prefix, self.resolved))
         if self.masked:
             steps.append(mask(self.environments.startup_files(self.launch.env, confined=confined)))
@@ -345,11 +398,16 @@ def _settings(ready: Ready, environments: Environments) -> Settings | None:
 
 
 def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
-    from ..env.behind import behind
     from ..host import ahead
     from ..host.behind import program_words
 
-    return wrap(prefix, program_words(), behind(resolved), ahead.program_words())
+    return wrap(prefix, program_words(), _behind(resolved), ahead.program_words())
+
+
+def _behind(resolved: Resolved) -> Behind:
+    from ..env.behind import behind
+
+    return behind(resolved)
 
 
 def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Programs) -> tuple[Launch, bool]:

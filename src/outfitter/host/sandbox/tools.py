@@ -25,7 +25,7 @@ from .sandboxes import DEFAULT, empty_files, failed, impossible, lay_out, packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...core.permissions import Confinement
 
@@ -37,9 +37,12 @@ _limits: list[Limits] = []  # those of this process, when they were needed
 _finders: list[Finder] = []  # the same
 
 
-def confining(confinement: Confinement, state: str) -> Callable[[Launch], ConfinedTool]:
-    """What makes a launch one in a sandbox; `state` is the folder of what outlives us."""
-    return lambda launch: ConfinedTool(launch, confinement, f"{state}/sandbox")
+def confining(
+    confinement: Confinement, state: str, own: Sequence[str] = ()
+) -> Callable[[Launch], ConfinedTool]:
+    """What makes a launch one in a sandbox; `state` is the folder of what outlives us. That and `own` are in
+    no tool's sight."""
+    return lambda launch: ConfinedTool(launch, confinement, f"{state}/sandbox", (state, *own))
 
 
 def _limited() -> Limits:
@@ -100,7 +103,7 @@ class ConfinedTool:
     Raises LaunchFailed, SandboxUnavailable.
     """
 
-    def __init__(self, launch: Launch, confinement: Confinement, folder: str) -> None:
+    def __init__(self, launch: Launch, confinement: Confinement, folder: str, own: Sequence[str]) -> None:
         finder = _finder()
         program = finder.find()
         found = look(confinement)
@@ -121,7 +124,7 @@ class ConfinedTool:
                 files=confinement.files,
                 isolated=not confinement.network,
                 sources=empty_files(folder),
-                own=[os.path.dirname(folder)],
+                own=own,
                 impossible=impossible(wanted),
             )
             self._opened.append(memory(packed(arguments(layout))))
