@@ -7,7 +7,7 @@ from ..core.session import FOREVER
 from ..core.starting import connect, mask, restore, shell, through, wrap
 from ..env.layer import REQUESTED, trouble
 from ..env.names import TRACEPARENT
-from ..errors import DetachRefused, FileInvalid, InvalidParams
+from ..errors import DetachRefused, FileInvalid, InvalidParams, MasksUnavailable
 from ..host.programs import account
 from ..host.spawn import check_words
 from ..protocol.process import StartResult
