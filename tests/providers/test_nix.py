@@ -156,9 +156,7 @@ def test_trust_is_ours_and_bound_to_what_nix_reads(account: Account) -> None:
     assert account.trust().digest == trust.digest
 
 
-def test_the_names_in_the_folders_that_nix_may_list_are_known(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_names_in_the_folders_that_nix_may_list_are_known(account: Account) -> None:
     for name in ("flake.nix", "README.md", "nix/deeper/data"):
         account.write(name, "")
     listed = {path: names for path, names in account.trust().files.items() if path.endswith("/")}
@@ -171,8 +169,56 @@ def test_the_names_in_the_folders_that_nix_may_list_are_known(
     # A tool that starts each command lists them again each time.
     assert f"{root}nix/deeper" not in Nix().watch(account.found(), account.context())
     assert f"{root}nix/deeper" in Nix().watch(account.found(), account.context("wrap"))
-    monkeypatch.setattr("outfitter.providers.nix._MOST_NAMES", 4)
-    assert not any(path.endswith("/") for path in account.trust().files)
+
+
+def test_every_file_of_the_language_counts(account: Account) -> None:
+    account.write("flake.nix", "")
+    deep = "/".join(["d"] * 15) + "/deep.nix"
+    account.write(deep, "1")
+    before = account.trust()
+    assert before.files[f"{account.project}/{deep}"] == b"1"
+    account.write(deep, "2")
+    assert account.trust().digest != before.digest
+
+
+@pytest.mark.parametrize("mode", ["snapshot", "wrap"])
+@pytest.mark.parametrize(
+    ("bound", "most", "told"),
+    [
+        ("_MOST_FILES", 2, "more than 2 .nix files"),
+        ("_MOST_FOLDERS", 2, "more than 2 directories"),
+        ("_MOST_NAMES", 5, "more than 5 files and directories"),
+        ("_DEEPEST", 2, "directories deeper than 2 levels, as nix/deeper"),
+        ("_LARGEST_FILE", 1 << 20, "a .nix file of more than 1 MiB, nix/large.nix"),
+    ],
+)
+def test_beyond_a_bound_nothing_runs_and_nobody_can_allow_it(
+    account: Account, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, told: str, mode: str
+) -> None:
+    for name in ("flake.nix", "nix/one.nix", "nix/deeper/two.nix"):
+        account.write(name, "")
+    account.write("nix/large.nix", " " * (1 << 20) + " ")
+    assert account.trust().state == "untrusted"
+    monkeypatch.setattr(f"outfitter.providers.nix.{bound}", most)
+    trust = Nix().trust(account.found(), account.context(mode))
+    assert (trust.state, trust.may_run, trust.digest, trust.grant) == ("denied", False, "", "")
+    assert trust.why == (
+        f"nix does not run, because not all of its code can be checked: {account.project} has {told}. Remove "
+        "what does not belong there, or have direnv run it, from an .envrc that you allow"
+    )
+
+
+@pytest.mark.parametrize("relative", [Devenv(), Devbox()])
+def test_the_relatives_have_the_same_bounds(
+    account: Account, monkeypatch: pytest.MonkeyPatch, relative: Devenv | Devbox
+) -> None:
+    account.write("devenv.nix", "")
+    account.write("devbox.json", "")
+    found = relative.detect(str(account.project))
+    assert found is not None
+    monkeypatch.setattr("outfitter.providers.nix._MOST_NAMES", 1)
+    trust = relative.trust(found, account.context("capture"))
+    assert (trust.state, trust.why[: len(relative.id) + 13]) == ("denied", f"{relative.id} does not run")
 
 
 def test_the_same_content_has_the_same_digest_in_another_checkout(account: Account) -> None:

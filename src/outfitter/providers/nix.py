@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 BUILD_SECONDS = 300.0  # nix may have something to build
 _NOISE = "building '"  # what nix says whenever it works
 _MANIFESTS = ("flake.nix", "flake.lock", "shell.nix", "default.nix")
-# Other files of the language, which the manifests import: so many, so deep.
-_MOST_FILES = 200
-_MOST_FOLDERS = 200
-_DEEPEST = 4
-# Names in those folders, which are frozen with them: each costs 0.05 ms.
-_MOST_NAMES = 3000
+# Other files of the language, which the manifests import: all of them count, or nothing runs. A shell has a
+# few dozen; to read so many takes 10 ms.
+_MOST_FILES = 500
+# Where they are looked for: 20 us for each folder, and 1 us for each name in it.
+_MOST_FOLDERS = 1000
+_DEEPEST = 16
+_MOST_NAMES = 50_000
 _LARGEST_FILE = 4 << 20
 _SKIPPED = frozenset(("node_modules", "target", "result"))
 
@@ -103,7 +104,10 @@ class Nix(Marked):
         from shlex import quote
 
         runs = " and its shellHook" * (context.mode != "snapshot")
-        digest, files = _covered(found.root, context.mode)
+        sources = _Sources(found.root)
+        if sources.beyond:
+            return _beyond_bounds("nix", found, sources)
+        digest, files = _covered(sources, context.mode)
         return Trust(
             "untrusted",
             "outfitter",
@@ -124,10 +128,10 @@ class Nix(Marked):
     def watch(self, found: Detection, context: Context) -> list[str]:
         settings = context.tool_env.get("XDG_CONFIG_HOME") or os.path.join(context.home, ".config")
         watched = [os.path.join(found.root, name) for name in (*_MANIFESTS, "devshell.toml")]
-        sources, listed = _sources(found.root)
-        watched += [os.path.join(found.root, name) for name in sources]
+        sources = _Sources(found.root)
+        watched += [os.path.join(found.root, name) for name in sources.files]
         if context.mode == "wrap":  # nix is not only asked once
-            watched += [os.path.join(found.root, folder) for folder in listed]
+            watched += [os.path.join(found.root, folder) for folder in sources.listed]
         for folder in (f"{settings}/nix", context.tool_env.get("NIX_CONF_DIR") or "/etc/nix"):
             watched += [f"{folder}/nix.conf", f"{folder}/registry.json"]
         tool = program("nix", context.tool_env)
@@ -350,40 +354,64 @@ def _shell_command(found: Detection, context: Context) -> str:
 # What trust is bound to
 
 
-def _sources(root: str) -> tuple[list[str], dict[str, list[str]]]:
-    """The files of nix's language below a project, the nearest first, as far as somebody would look. And the
-    folders where they were looked for, with all names there."""
-    found: list[str] = []
-    listed: dict[str, list[str]] = {}
-    level = [""]
-    for _ in range(_DEEPEST):
-        below: list[str] = []
-        for folder in level:
-            listed[folder] = names(os.path.join(root, folder))
-            for name in listed[folder]:
-                path = os.path.join(folder, name)
-                if name.endswith(".nix") and len(found) < _MOST_FILES:
-                    found.append(path)
-                elif name[0] != "." and name not in _SKIPPED and len(listed) + len(below) < _MOST_FOLDERS:
-                    whole = os.path.join(root, path)
-                    if os.path.isdir(whole) and not os.path.islink(whole):
-                        below.append(path)
-        level = below
-    return found, listed
+class _Sources:
+    """The `files` of nix's language below a project, the nearest first; and the folders where they were
+    looked for, `listed` with all names there. `beyond` says which bound was met before all were seen."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.files: list[str] = []
+        self.listed: dict[str, list[str]] = {}
+        self.beyond = ""
+        seen, level = 0, [""]
+        for _ in range(_DEEPEST):
+            below: list[str] = []
+            for folder in level:
+                there = self.listed[folder] = names(os.path.join(root, folder))
+                seen += len(there)
+                if seen > _MOST_NAMES:
+                    self.beyond = f"more than {_MOST_NAMES:,} files and directories"
+                    return
+                for name in there:
+                    self._look(os.path.join(folder, name), name, below)
+            if len(self.listed) + len(below) > _MOST_FOLDERS:
+                self.beyond = f"more than {_MOST_FOLDERS:,} directories"
+            if len(self.files) > _MOST_FILES:
+                self.beyond = f"more than {_MOST_FILES} .nix files"
+            if self.beyond:
+                return
+            level = below
+        if level:
+            self.beyond = f"directories deeper than {_DEEPEST} levels, as {level[0]}"
+
+    def _look(self, path: str, name: str, below: list[str]) -> None:
+        whole = os.path.join(self.root, path)
+        if name.endswith(".nix"):
+            self.files.append(path)
+            if os.path.isfile(whole) and os.path.getsize(whole) > _LARGEST_FILE:
+                self.beyond = f"a .nix file of more than {_LARGEST_FILE >> 20} MiB, {path}"
+        elif name[0] != "." and name not in _SKIPPED and os.path.isdir(whole) and not os.path.islink(whole):
+            below.append(path)
+
+    def closed(self) -> dict[str, bytes | None]:
+        """The folders that nothing may come into once they were looked at: nix can read the names in a
+        folder, and import what is there."""
+        return {
+            os.path.join(self.root, folder, ""): os.fsencode("".join(f"{name}\0" for name in there))
+            for folder, there in self.listed.items()
+        }
 
 
-def _closed(root: str, listed: Mapping[str, list[str]]) -> dict[str, bytes | None]:
-    """The folders that nothing may come into once they were looked at: nix can read the names in a folder,
-    and import what is there."""
-    if sum(map(len, listed.values())) > _MOST_NAMES:
-        return {}
-    return {
-        os.path.join(root, folder, ""): os.fsencode("".join(f"{name}\0" for name in names))
-        for folder, names in listed.items()
-    }
+def _beyond_bounds(id: str, found: Detection, sources: _Sources) -> Trust:
+    """Nothing of it runs: some of its code would be what nobody has looked at."""
+    why = (
+        f"{id} does not run, because not all of its code can be checked: {found.root} has {sources.beyond}. "
+        "Remove what does not belong there, or have direnv run it, from an .envrc that you allow"
+    )
+    return Trust("denied", why=why)
 
 
-def _covered(root: str, mode: str) -> tuple[str, dict[str, bytes | None]]:
+def _covered(sources: _Sources, mode: str) -> tuple[str, dict[str, bytes | None]]:
     """A digest of names as seen from the project, and of contents: the same in another checkout of the same
     files. And of the mode, for those that run more than a snapshot does. And the files.
     """
@@ -391,9 +419,8 @@ def _covered(root: str, mode: str) -> tuple[str, dict[str, bytes | None]]:
 
     total = sha256(b"" if mode == "snapshot" else mode.encode() + b"\n")
     files: dict[str, bytes | None] = {}
-    sources, listed = _sources(root)
-    for name in dict.fromkeys((*_MANIFESTS, *sources)):
-        path = os.path.join(root, name)
+    for name in dict.fromkeys((*_MANIFESTS, *sources.files)):
+        path = os.path.join(sources.root, name)
         try:
             found = os.stat(path)
         except (OSError, ValueError):
@@ -406,7 +433,7 @@ def _covered(root: str, mode: str) -> tuple[str, dict[str, bytes | None]]:
             data = b"?%d:%d:%d" % (found.st_ino, found.st_size, found.st_ctime_ns)
         for part in (os.fsencode(name), data):
             total.update(b"%d:" % len(part) + part)
-    return f"sha256:{total.hexdigest()}", files | _closed(root, listed)
+    return f"sha256:{total.hexdigest()}", files | sources.closed()
 
 
 # Relatives
@@ -423,12 +450,13 @@ class _Relative(Marked):
     def trust(self, found: Detection, context: Context) -> Trust:
         if context.mode != "capture":
             return Trust("not-needed")
-        sources, listed = _sources(found.root)
-        paths = [*self.watch(found, context), *(os.path.join(found.root, one) for one in sources)]
+        sources = _Sources(found.root)
+        if sources.beyond:
+            return _beyond_bounds(self.id, found, sources)
+        paths = [*self.watch(found, context), *(os.path.join(found.root, one) for one in sources.files)]
         digest, read = covered(dict.fromkeys(paths), root=found.root)
         why = f"{self.id} runs {found.files[0]} to print its environment"
-        files = read | _closed(found.root, listed)
-        return Trust("untrusted", "outfitter", digest, why=why, files=files)
+        return Trust("untrusted", "outfitter", digest, why=why, files=read | sources.closed())
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         if context.mode != "capture":
