@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.shell.chain import visible
-from outfitter.shell.look import mentions_shell
+from outfitter.shell.look import Looked, mentions_shell, starts_file
 from outfitter.shell.texts import LONGEST, commands, quotable, quoted, simple_words
 from outfitter.shell.wrappers import Account
 
@@ -125,6 +125,43 @@ def test_a_text_that_nobody_has_written_is_not_read() -> None:
 def test_a_flag_says_no_more_than_the_words_it_is_about() -> None:
     [flag] = visible("bash -lc 'curl -H hush' hush", ENV, ann)
     assert flag.what == "the command text starts a login shell (`bash -lc`)"
+
+
+FILES = {
+    "./login": Looked("./login", "login", interpreter=("/bin/bash", "-l")),
+    "/srv/split": Looked("/srv/split", "split", interpreter=("/usr/bin/env", "-S bash -l")),
+    "./zsh-script": Looked("./zsh-script", "zsh-script", interpreter=("/usr/bin/env", "zsh")),
+    "./innocent": Looked("./innocent", "innocent", shell="bash"),
+    "./plain": Looked("./plain", "plain", interpreter=("/bin/sh",)),
+    "./outer": Looked("./outer", "outer", interpreter=("./login",)),
+    "./loop": Looked("./loop", "loop", interpreter=("./loop",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("./login", "login-shell"),
+        ("make && ./login now", "login-shell"),
+        ("cd x\n./login", "login-shell"),
+        ("A=1 ./login", "login-shell"),
+        ("nice -n 5 ./login", "login-shell"),
+        ("if ./login; then :; fi", "login-shell"),
+        ("echo $(./login)", "login-shell"),
+        ("exec /srv/split", "login-shell"),
+        ("./outer", "login-shell"),
+        ("./innocent -lc x", "login-shell"),
+        ("./zsh-script", "startup-files"),
+        ("./plain; ./absent; cat ./login; ./loop", ""),
+    ],
+)
+def test_a_script_that_a_text_starts_is_known_by_its_first_line(text: str, code: str) -> None:
+    assert [flag.code for flag in visible(text, ENV, ann, FILES.get)] == ([code] if code else [])
+
+
+def test_paths_that_are_no_commands_need_no_reading() -> None:
+    for text in ("ls /tmp", "sed -n 1,5p src/a.py | grep x", "git add -A -- a/b", "true", "cc --x=./a"):
+        assert not starts_file(text), text
 
 
 @settings(deadline=None, max_examples=300)

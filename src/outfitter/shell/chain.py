@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..errors import LoginRejected
 from ..record import replace
-from .look import SOURCED, Looked, mentions_shell, names_shell
+from .look import SOURCED, Looked, mentions_shell, names_shell, starts_file
 from .names import shell_called
 from .start import ContractFlag, ShellPlan, family_of, prepare
 from .texts import LONGEST, commands, quotable, quoted, simple_words
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .look import Look
     from .start import Probe
     from .wrappers import Account
+
+    File = Callable[[str], Looked | None]
 
 _DEEPEST = 16  # wrappers and scripts in front of each other; the kernel follows five scripts
 _READS_ALWAYS = ("zsh", "fish", "tcsh", "csh")  # user's files, also without any flag
@@ -49,10 +51,15 @@ def arrange(
 
 
 def visible(
-    text: str, env: Mapping[str, str], account: Callable[[], Account], depth: int = 0
+    text: str,
+    env: Mapping[str, str],
+    account: Callable[[], Account],
+    file: File = lambda path: None,
+    depth: int = 0,
 ) -> tuple[ContractFlag, ...]:
-    """What a command text visibly starts that reads startup files, or leaves the contract otherwise."""
-    if not mentions_shell(text):
+    """What a command text visibly starts that reads startup files, or leaves the contract otherwise. `file`
+    tells what is at a path that it starts."""
+    if not mentions_shell(text) and not starts_file(text):
         return ()
     if len(text) > LONGEST:
         return (
@@ -60,17 +67,21 @@ def visible(
         )
     found: dict[ContractFlag, None] = {}
     for words in commands(text):
-        for flag in _of_words(words, env, account, depth):
+        for flag in _of_words(words, env, account, file, depth):
             found[flag] = None
     return tuple(found)
 
 
 def _of_words(
-    words: list[str], env: Mapping[str, str], account: Callable[[], Account], depth: int
+    words: list[str], env: Mapping[str, str], account: Callable[[], Account], file: File, depth: int
 ) -> Iterator[ContractFlag]:
     """The flags of one command of a text."""
     words, named = _without_builtins(words)
     if not words or depth > _DEEPEST:
+        return
+    looked = file(words[0]) if "/" in words[0] else None
+    if looked is not None and looked.interpreter:
+        yield from _of_words([*looked.interpreter, *words], env, account, file, depth + 1)
         return
     name = words[0].rpartition("/")[2]
     if name in ("$SHELL", "${SHELL}"):
@@ -80,9 +91,9 @@ def _of_words(
             yield ContractFlag("startup-files", f"the command text sources {words[1]}")
         return
     if name == "eval":
-        yield from visible(" ".join(words[1:]), env, account, depth + 1)
+        yield from visible(" ".join(words[1:]), env, account, file, depth + 1)
         return
-    shell = shell_called(name)
+    shell = shell_called(name) or ("" if looked is None else looked.shell)
     if shell:
         call = family_of(shell).read([named or words[0], *words[1:]], env)
         if call.login or named == "-":
@@ -94,7 +105,7 @@ def _of_words(
                 "startup-files", f"the command text starts {name}, which reads its startup files"
             )
         if call.text > 0:
-            yield from visible(words[call.text], env, account, depth + 1)
+            yield from visible(words[call.text], env, account, file, depth + 1)
         return
     if not is_wrapper(name):
         return
@@ -108,8 +119,8 @@ def _of_words(
         yield ContractFlag("login-shell", f"the command text starts a login shell (`{' '.join(words[:2])}`)")
     if inner.text >= 0:
         text = inner.argv[inner.text][inner.text_from :]
-        yield from visible(text, inner.env, account, depth + 1)
-    yield from _of_words(list(inner.argv[inner.at :]), inner.env, account, depth + 1)
+        yield from visible(text, inner.env, account, file, depth + 1)
+    yield from _of_words(list(inner.argv[inner.at :]), inner.env, account, file, depth + 1)
 
 
 def _without_builtins(words: list[str]) -> tuple[list[str], str]:
@@ -200,14 +211,17 @@ class _Chain:
         assert plan is not None
         if notes:
             plan = replace(plan, notes=(*notes, *plan.notes))
-        return self._with_text(plan, argv, env)
+        return self._with_text(plan, argv, env, cwd)
 
-    def _with_text(self, plan: ShellPlan, argv: list[str], env: Mapping[str, str]) -> ShellPlan:
+    def _with_text(self, plan: ShellPlan, argv: list[str], env: Mapping[str, str], cwd: str) -> ShellPlan:
         """The flags of a command text."""
         text = text_of(plan.shell, argv, env)
-        flags = visible(text, env, self._account) if text else ()
+        flags = self._visible(text, env, cwd) if text else ()
         self._check(plan.shell, flags)
         return replace(plan, flags=(*plan.flags, *flags)) if flags else plan
+
+    def _visible(self, text: str, env: Mapping[str, str], cwd: str) -> tuple[ContractFlag, ...]:
+        return visible(text, env, self._account, lambda path: self._look(path, env, cwd))
 
     def _check(self, shell: str, flags: Sequence[ContractFlag]) -> None:
         """A login shell that can be seen is one that can be refused."""
@@ -356,7 +370,7 @@ class _Chain:
                 ContractFlag("startup-files", f"{name}: the shell in its command may read startup files")
             )
             return
-        found = visible(text, inner.env, self._account)
+        found = self._visible(text, inner.env, inner.cwd)
         self._check(name, found)
         flags += found
 

@@ -35,6 +35,9 @@ _ALL = frozenset(shell_names())
 # Every word of these has one of those in it: to look for six is faster than to look for forty.
 _STEMS = ("sh", "su", "SHELL", "profile", "zlogin", "runuser")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789")
+# After these, a command begins.
+_BREAKS = ";&|(!{"
+_INTRODUCES = frozenset(("builtin", "command", "do", "else", "exec", "if", "then", "until", "while"))
 _FLAG = frozenset("-+$\"'\\`")  # what a flag begins with, or may
 
 
@@ -65,7 +68,27 @@ def names_shell(argv: Sequence[str]) -> bool:
 
 def is_plain(argv: Sequence[str]) -> bool:
     """Whether a shell's command line is the usual one, and its text starts no other shell."""
-    return len(argv) == 3 and argv[1] in ("-c", "-lc") and not mentions_shell(argv[2])
+    if len(argv) != 3 or argv[1] not in ("-c", "-lc"):
+        return False
+    return not mentions_shell(argv[2]) and not starts_file(argv[2])
+
+
+def starts_file(text: str) -> bool:
+    """Whether a text may start a program by its path, which may be a script with a shell of its own.
+
+    Only such a text has to be read word by word; 2 us for one that is not.
+    """
+    if "/" not in text:
+        return False
+    before, fronted = ";", False
+    for word in (text.replace("\n", " ; ") if "\n" in text else text).split():
+        if "/" in word and word[0] != "-":
+            first = before[-1] in _BREAKS or before in _INTRODUCES or "=" in before
+            if first or fronted or "(" in word or "`" in word:
+                return True
+        fronted = fronted or word in WRAPPERS
+        before = word
+    return False
 
 
 def mentions_shell(text: str) -> bool:
