@@ -341,6 +341,101 @@ def test_an_ordinary_user_is_seen_behind_what_asks_for_a_password(home: Home, wo
     assert home.ran() == []
 
 
+class Asker(Home):
+    """An ordinary user whom neither sudo nor su asks for a password: by files of `/etc` that are mounted for
+    its commands alone."""
+
+    NAME, UID = "asker", 4321
+    ETC = {
+        "passwd": f"root:x:0:0::/root:/bin/sh\n{NAME}:x:{UID}:{UID}::$HOME:/bin/bash\n",
+        "sudoers": f"{NAME} ALL=(ALL) NOPASSWD:SETENV: ALL\n",
+        **{
+            f"pam.d/{name}": "".join(
+                f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "session")
+            )
+            for name in ("sudo", "su", "su-l")
+        },
+    }
+    ENTER = """\
+for file in passwd sudoers pam.d/sudo pam.d/su pam.d/su-l; do
+    [ ! -e /etc/$file ] || mount --bind "$1/$file" /etc/$file || exit 99
+done
+shift
+exec setpriv --reuid 4321 --regid 4321 --clear-groups -- "$@"
+"""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, self.UID)
+        for path in self.folder.rglob("*"):
+            if path.is_file():  # a login shell of su has no LOG
+                path.write_text(path.read_text().replace("$LOG", str(self.log)))
+        self.etc = folder / "etc"
+        for name, text in self.ETC.items():
+            path = self.etc / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("$HOME", str(self.folder)))
+            path.chmod(0o440 if name == "sudoers" else 0o644)
+
+    def account(self) -> Account:
+        return Account(self.NAME, self.UID, "/bin/bash")
+
+    def run(self, plan: ShellPlan, **more: Any) -> tuple[dict[str, str], subprocess.CompletedProcess[bytes]]:
+        words = [plan.program or plan.argv[0], *plan.argv[1:]]
+        argv = ["unshare", "-m", "sh", "-c", self.ENTER, "sh", str(self.etc), *words]
+        entered = ShellPlan(argv, "", startup="report", withheld=plan.withheld, added=plan.added)
+        return super().run(entered, user=None, group=None, extra_groups=None, **more)
+
+
+@pytest.fixture
+def asker() -> Iterator[Asker]:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        asker = Asker(Path(folder))
+        _, done = asker.run(ShellPlan(["id", "-un"], "", startup="report"))
+        if done.stdout != b"asker\n":
+            pytest.skip(f"needs mounts of its own: {done.stderr.decode().strip()}")
+        yield asker
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sudo", "-n", "-u", "asker", "bash", "-lc", SHOW],
+        ["sudo", "-u", "asker", "GIVEN=1", "nice", "bash", "-lc", SHOW],
+        ["sudo", "-E", "-u", "#4321", "env", "GIVEN=1", "zsh", "-lc", SHOW],
+        ["su", "asker", "-c", f"bash -lc '{SHOW}'"],
+        ["su", "-", "asker", "-c", SHOW],
+        ["su", "-m", "asker", "-c", f"env bash -lc '{SHOW}'"],
+        ["nice", "sudo", "-n", "-u", "asker", "su", "asker", "-c", f"bash -lc '{SHOW}'"],
+    ],
+    ids=str,
+)
+def test_an_ordinary_user_behind_what_asks_for_no_password(asker: Asker, words: list[str]) -> None:
+    program("sudo")
+    assert loud(asker, *words)
+    plan = asker.plan(*words)
+    shown = enforced(asker, plan)
+    assert plan is not None
+    assert {flag.code for flag in plan.flags} == {"new-environment"}
+    assert shown["HOME"] == str(asker.folder)
+    if any("GIVEN=1" in word for word in words):
+        assert shown["GIVEN"] == "1"
+    with pytest.raises(LoginRejected):
+        asker.plan(*words, login="reject")
+
+
+@needs_root
+def test_runuser_starts_nothing_for_an_ordinary_user(asker: Asker) -> None:
+    words = ["runuser", "-u", "asker", "--", "bash", "-lc", SHOW]
+    assert not loud(asker, *words)
+    plan = asker.plan(*words)
+    assert plan is not None
+    shown, done = asker.run(plan)
+    assert (shown, asker.ran(), done.returncode) == ({}, [], 1)
+    assert b"may not be used by non-root users" in done.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [
