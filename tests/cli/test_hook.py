@@ -128,6 +128,35 @@ def test_a_later_event_moves_our_part_to_its_own_file(agent: Agent) -> None:
     }
 
 
+def test_while_a_hook_asks_commands_have_the_former_environment_whole(agent: Agent) -> None:
+    agent.hook()
+    other = agent.user.home / "other"
+    (other / ".git").mkdir(parents=True)
+    (other / "outfitter.toml").write_text('[providers]\nuse = ["command"]\ncommand = ["./tells"]\n')
+    asked, answered = agent.user.home / "asked", agent.user.home / "answered"
+    for path in (asked, answered):
+        os.mkfifo(path)
+    wait = f"[ -e {other}/seen ] || {{ echo >{asked}; read x <{answered}; touch {other}/seen; }}"
+    (other / "tells").write_text(f'#!/bin/sh\n{wait}\necho \'{{"set": {{"TOLD": "1"}}}}\'\n')
+    (other / "tells").chmod(0o755)
+    assert agent.user.run("trust", "--yes", str(other)).returncode == 0
+    moved = agent.folder / "cwdchanged-hook-0.sh"
+    hook = agent.user.start(
+        *("hook", "claude"),
+        stdin=subprocess.PIPE,
+        env={"PATH": "/usr/bin:/bin", "GONE": "1", "CLAUDE_ENV_FILE": str(moved)},
+    )
+    assert hook.stdin is not None
+    hook.stdin.write(agent.input("CwdChanged", new_cwd=str(other)))
+    hook.stdin.close()
+    asked.read_text()
+    files = {path.name: path.read_text() for path in agent.folder.iterdir()}
+    assert {name: text for name, text in files.items() if text} == {agent.file.name: agent.expected}
+    answered.write_text("\n")
+    assert hook.wait() == 0
+    assert (agent.file.read_text(), moved.read_text()) == ("", part("export TOLD='1'"))
+
+
 def test_hooks_side_by_side_leave_one_part(agent: Agent) -> None:
     env = agent.user.env({"PATH": "/usr/bin:/bin", "GONE": "1"})
     running = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +34,44 @@ def run_turn(
 
     Returns the notices that came meanwhile.
     """
+    with thread(
+        home, model=model, server=server, cwd=cwd, sandbox=sandbox, approval=approval, decide=decide
+    ) as (
+        client,
+        id,
+    ):
+        client.begin(id)
+        client.until("turn/completed")
+    return client.notices
+
+
+@contextlib.contextmanager
+def thread(
+    home: Path,
+    *,
+    model: str,
+    server: str,
+    cwd: Path,
+    sandbox: str = "danger-full-access",
+    approval: object = "never",
+    decide: Callable[[str, Message], Message] = lambda *_: {},
+) -> Iterator[tuple[Client, str]]:
+    """A thread that does nothing yet: the client, and the thread's id."""
     codex_home = home / ".codex"
     codex_home.mkdir(parents=True, exist_ok=True)
     (codex_home / "config.toml").write_text(CONFIG.format(model=MODEL, url=model))
     (codex_home / "environments.toml").write_text(ENVIRONMENTS.format(url=server))
-    client = _Client(home, codex_home, decide)
+    client = Client(home, codex_home, decide)
     try:
         client.ask("initialize", {"clientInfo": {"name": "test", "version": "1"}, "capabilities": None})
         client.send({"method": "initialized"})
-        thread = client.ask(
+        made = client.ask(
             "thread/start",
             {"cwd": str(cwd), "sandbox": sandbox, "approvalPolicy": approval, "ephemeral": True},
         )
-        text = {"type": "text", "text": "follow the script", "text_elements": []}
-        client.ask("turn/start", {"threadId": thread["thread"]["id"], "input": [text]})
-        client.until("turn/completed")
+        yield client, made["thread"]["id"]
     finally:
         client.close()
-    return client.notices
 
 
 def log_in(home: Path, *, server: str, name: str, tables: str, visit: Callable[[str], None]) -> Message:
@@ -61,7 +82,7 @@ def log_in(home: Path, *, server: str, name: str, tables: str, visit: Callable[[
         TOKENS_IN_FILE + CONFIG.format(model=MODEL, url="http://127.0.0.1:9") + tables
     )
     (codex_home / "environments.toml").write_text(ENVIRONMENTS.format(url=server))
-    client = _Client(home, codex_home, lambda *_: {})
+    client = Client(home, codex_home, lambda *_: {})
     try:
         client.ask("initialize", {"clientInfo": {"name": "test", "version": "1"}, "capabilities": None})
         client.send({"method": "initialized"})
@@ -72,7 +93,9 @@ def log_in(home: Path, *, server: str, name: str, tables: str, visit: Callable[[
     return next(one for one in client.notices if one["method"] == "mcpServer/oauthLogin/completed")["params"]
 
 
-class _Client:
+class Client:
+    """`codex app-server`, and what it has told so far."""
+
     def __init__(self, home: Path, codex_home: Path, decide: Callable[[str, Message], Message]) -> None:
         self.notices: list[Message] = []
         self._decide = decide
@@ -117,16 +140,27 @@ class _Client:
         self._popen.stdin.write(json.dumps(message).encode() + b"\n")
         self._popen.stdin.flush()
 
+    def begin(self, thread: str) -> str:
+        """Begins a turn of the thread; its id."""
+        text = {"type": "text", "text": "follow the script", "text_elements": []}
+        begun = self.ask("turn/start", {"threadId": thread, "input": [text]})
+        id: str = begun["turn"]["id"]
+        return id
+
     def ask(self, method: str, params: Message) -> Message:
+        answer = self.answer(method, params)
+        assert "result" in answer, (method, answer)
+        result: Message = answer["result"]
+        return result
+
+    def answer(self, method: str, params: Message) -> Message:
+        """Whatever comes of a request."""
         self._ids += 1
         number = self._ids
         self.send({"id": number, "method": method, "params": params})
         while number not in self._answers:
             self._take()
-        answer = self._answers.pop(number)
-        assert "result" in answer, (method, answer)
-        result: Message = answer["result"]
-        return result
+        return self._answers.pop(number)
 
     def until(self, method: str) -> None:
         while not any(notice["method"] == method for notice in self.notices):
