@@ -19,7 +19,8 @@ from outfitter.errors import (
     SessionExpired,
     SettingInvalid,
 )
-from outfitter.pool.engine import NODE_LOST, Loss, Order
+from outfitter.pool.engine import NODE_LOST, Card, Endpoint, Loss, Order, Stopped
+from outfitter.pool.local import LocalSlot
 from outfitter.pool.pool import Pool
 from outfitter.transport.dial import DialledTransport
 from tests.pool.support import MovedEngine, until, with_a_pool
@@ -414,6 +415,43 @@ def test_an_engine_that_comes_back_goes_on(own_root: Path) -> None:
         moved.failing = None
         client = await waiting
         assert (await client.run(["true"])).exit_code == 0
+
+    with_engine(scenario)
+
+
+def test_a_node_with_another_version_gets_no_lease(own_root: Path) -> None:
+    async def old(card: Card) -> Endpoint:
+        return Endpoint(url="ws://127.0.0.1:1", node="n1", version="9.1.0")
+
+    class OldEngine(MovedEngine):
+        async def start(self, order: Order) -> LocalSlot:
+            slot = await super().start(order)
+            slot.serve = old  # type: ignore[method-assign]
+            return slot
+
+    async def run() -> None:
+        async with asyncio.timeout(60 * SECOND), Pool(OldEngine(), size=1) as pool:
+            with pytest.raises(
+                LeaseRefused, match=r"n1 has Outfitter 9\.1\.0, and here is .*: install the same"
+            ):
+                async with pool.lease():
+                    pytest.fail("the block must not run")
+
+    asyncio.run(run())
+
+
+def test_an_end_that_nobody_has_seen_is_counted(own_root: Path) -> None:
+    async def scenario(pool: Pool, moved: MovedEngine) -> None:
+        async with pool.lease():
+            stop = moved.slots[0].stop
+
+            async def unseen(*, keep: bool = False) -> Stopped:
+                await stop(keep=keep)
+                return Stopped(False, "nobody has looked")
+
+            moved.slots[0].stop = unseen  # type: ignore[method-assign]
+        await pool.drain()
+        await until(lambda: pool.status()["unconfirmed"] == 1, "it is counted")
 
     with_engine(scenario)
 
