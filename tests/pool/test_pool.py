@@ -291,23 +291,23 @@ async def test_commands_and_signs_of_life_are_counted(pool: Pool) -> None:
 
 @with_a_pool(warm=1)
 async def test_an_executor_that_nobody_has_is_asked_less_often(pool: Pool) -> None:
-    def transport() -> DialledTransport:
-        (place,) = pool._places.values()
-        assert place.link is not None
-        connection = place.link.client._session.link.connection
-        assert connection is not None and isinstance(connection.transport, DialledTransport)
-        return connection.transport
-
     await until(lambda: pool.status()["slots"] == {"ready": 1}, "one is ready")
-    assert (transport()._ping, transport()._dead) == (READY_BEAT, READY_DEAD - READY_BEAT)
-    async with pool.lease() as client:
-        assert (transport()._ping, transport()._dead) == (BEAT, DEAD - BEAT)
-        connection = client._session.link.connection
-        assert connection is not None
-        connection.abandon("the network is cut")
-        await client.run(["true"])
-        await until(lambda: transport()._always, "the new connection has the pace of the old one")
-        assert (transport()._ping, transport()._dead) == (BEAT, DEAD - BEAT)
+    (place,) = pool._places.values()
+    assert place.link is not None
+    link = place.link.client._session.link
+
+    def pace() -> tuple[float, float] | None:
+        transport = None if link.connection is None else link.connection.transport
+        return (transport._ping, transport._dead) if isinstance(transport, DialledTransport) else None
+
+    assert pace() == (READY_BEAT, READY_DEAD - READY_BEAT)
+    first = link.connection
+    assert first is not None
+    first.abandon("the network is cut")
+    await until(lambda: link.connection not in (None, first), "there is another connection")
+    await until(lambda: pace() == (READY_BEAT, READY_DEAD - READY_BEAT), "it has the pace of the first one")
+    async with pool.lease():
+        assert pace() == (BEAT, DEAD - BEAT)
 
 
 # Standing by
