@@ -19,7 +19,8 @@ from outfitter.errors import (
     SessionExpired,
     SettingInvalid,
 )
-from outfitter.pool.engine import NODE_LOST, Loss, Order
+from outfitter.pool.engine import NODE_LOST, Card, Endpoint, Loss, Order, Stopped
+from outfitter.pool.local import LocalSlot
 from outfitter.pool.pool import Pool
 from outfitter.transport.dial import DialledTransport
 from tests.pool.support import MovedEngine, until, with_a_pool
@@ -290,23 +291,23 @@ async def test_commands_and_signs_of_life_are_counted(pool: Pool) -> None:
 
 @with_a_pool(warm=1)
 async def test_an_executor_that_nobody_has_is_asked_less_often(pool: Pool) -> None:
-    def transport() -> DialledTransport:
-        (place,) = pool._places.values()
-        assert place.link is not None
-        connection = place.link.client._session.link.connection
-        assert connection is not None and isinstance(connection.transport, DialledTransport)
-        return connection.transport
-
     await until(lambda: pool.status()["slots"] == {"ready": 1}, "one is ready")
-    assert (transport()._ping, transport()._dead) == (READY_BEAT, READY_DEAD - READY_BEAT)
-    async with pool.lease() as client:
-        assert (transport()._ping, transport()._dead) == (BEAT, DEAD - BEAT)
-        connection = client._session.link.connection
-        assert connection is not None
-        connection.abandon("the network is cut")
-        await client.run(["true"])
-        await until(lambda: transport()._always, "the new connection has the pace of the old one")
-        assert (transport()._ping, transport()._dead) == (BEAT, DEAD - BEAT)
+    (place,) = pool._places.values()
+    assert place.link is not None
+    link = place.link.client._session.link
+
+    def pace() -> tuple[float, float] | None:
+        transport = None if link.connection is None else link.connection.transport
+        return (transport._ping, transport._dead) if isinstance(transport, DialledTransport) else None
+
+    assert pace() == (READY_BEAT, READY_DEAD - READY_BEAT)
+    first = link.connection
+    assert first is not None
+    first.abandon("the network is cut")
+    await until(lambda: link.connection not in (None, first), "there is another connection")
+    await until(lambda: pace() == (READY_BEAT, READY_DEAD - READY_BEAT), "it has the pace of the first one")
+    async with pool.lease():
+        assert pace() == (BEAT, DEAD - BEAT)
 
 
 # Standing by
@@ -414,6 +415,43 @@ def test_an_engine_that_comes_back_goes_on(own_root: Path) -> None:
         moved.failing = None
         client = await waiting
         assert (await client.run(["true"])).exit_code == 0
+
+    with_engine(scenario)
+
+
+def test_a_node_with_another_version_gets_no_lease(own_root: Path) -> None:
+    async def old(card: Card) -> Endpoint:
+        return Endpoint(url="ws://127.0.0.1:1", node="n1", version="9.1.0")
+
+    class OldEngine(MovedEngine):
+        async def start(self, order: Order) -> LocalSlot:
+            slot = await super().start(order)
+            slot.serve = old  # type: ignore[method-assign]
+            return slot
+
+    async def run() -> None:
+        async with asyncio.timeout(60 * SECOND), Pool(OldEngine(), size=1) as pool:
+            with pytest.raises(
+                LeaseRefused, match=r"n1 has Outfitter 9\.1\.0, and here is .*: install the same"
+            ):
+                async with pool.lease():
+                    pytest.fail("the block must not run")
+
+    asyncio.run(run())
+
+
+def test_an_end_that_nobody_has_seen_is_counted(own_root: Path) -> None:
+    async def scenario(pool: Pool, moved: MovedEngine) -> None:
+        async with pool.lease():
+            stop = moved.slots[0].stop
+
+            async def unseen(*, keep: bool = False) -> Stopped:
+                await stop(keep=keep)
+                return Stopped(False, "nobody has looked")
+
+            moved.slots[0].stop = unseen  # type: ignore[method-assign]
+        await pool.drain()
+        await until(lambda: pool.status()["unconfirmed"] == 1, "it is counted")
 
     with_engine(scenario)
 
