@@ -42,7 +42,8 @@ class Given:
     def __init__(self, **more: Any) -> None:
         self.token = secrets.token_urlsafe(24)
         digest = hashlib.sha256(self.token.encode()).hexdigest()
-        self.card = Card(f"l{secrets.token_hex(3)}", digest, fence=30.0, keepalive=2.0, **more)
+        known: dict[str, Any] = {"fence": 30.0, "keepalive": 2.0, **more}
+        self.card = Card(f"l{secrets.token_hex(3)}", digest, **known)
 
     @asynccontextmanager
     async def client(self, endpoint: Endpoint, token: str | None = None) -> AsyncIterator[Any]:
@@ -50,7 +51,8 @@ class Given:
             opening = open_program(endpoint.argv)
         else:
             tls = trusting(endpoint.certificate) if endpoint.certificate else None
-            opening = connect(endpoint.url, token=token or self.token, tls=tls, max_refusals=1)
+            shown = token or (self.token if endpoint.url else None)  # a relay has tokens of its own
+            opening = connect(endpoint.url or endpoint.relay, token=shown, tls=tls, max_refusals=1)
         async with opening as client:
             yield client
 

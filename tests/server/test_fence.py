@@ -132,7 +132,11 @@ def test_what_came_before_a_freeze_is_not_read_after_it() -> None:
     ("flags", "said"),
     [
         (("--fence", "7", "--keepalive", "2"), "--fence must be at least 4 times --keepalive"),
-        (("--remote", "http://127.0.0.1:1", "--fence", "8"), "--fence needs --listen"),
+        (("--remote", "http://127.0.0.1:1", "--keepalive", "8"), "--keepalive needs --listen"),
+        (
+            ("--remote", "http://127.0.0.1:1", "--remote-transport", "direct", "--fence", "8"),
+            "--fence cannot be used with --remote-transport direct",
+        ),
     ],
 )
 def test_flags_that_cannot_work_are_refused(tmp_path: Path, flags: tuple[str, ...], said: str) -> None:

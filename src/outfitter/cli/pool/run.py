@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 # Tasks that wait in the pool, so that a small group far down in the file has its turn. Some KiB each.
 _AHEAD = min(10_000, MAX_WAITING)
 _DRAW_SECONDS = 0.1
+_WISHES = (
+    "size",
+    "cpus",
+    "memory",
+    "image",
+    "address",
+    "relay",
+    "name",
+    "limits",
+)  # flags that are arguments of a pool
 # Exit codes; 0: every command exited with 0.
 FAILED, LOST, INTERRUPTED, TERMINATED = 1, 3, 130, 143
 
@@ -143,8 +153,7 @@ class _Run:
 
 
 def _wishes(flags: dict[str, Any]) -> PoolWishes:
-    names = ("size", "cpus", "memory", "image", "address", "name", "limits")
-    wishes: dict[str, Any] = {key: flags[key] for key in names}
+    wishes: dict[str, Any] = {key: flags[key] for key in _WISHES}
     given: PoolWishes = {key: value for key, value in wishes.items() if value is not None}  # type: ignore[assignment]
     return given
 
