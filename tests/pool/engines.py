@@ -42,8 +42,7 @@ class Given:
     def __init__(self, **more: Any) -> None:
         self.token = secrets.token_urlsafe(24)
         digest = hashlib.sha256(self.token.encode()).hexdigest()
-        known: dict[str, Any] = {"fence": 30.0, "keepalive": 2.0, **more}
-        self.card = Card(f"l{secrets.token_hex(3)}", digest, **known)
+        self.card = Card(f"l{secrets.token_hex(3)}", digest, fence=30.0, keepalive=2.0, **more)
 
     @asynccontextmanager
     async def client(self, endpoint: Endpoint, token: str | None = None) -> AsyncIterator[Any]:

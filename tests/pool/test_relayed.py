@@ -84,24 +84,6 @@ def test_leases_of_a_pool_and_the_loss_of_one(relay: str) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 60 * SECOND))
 
 
-def test_a_server_that_nobody_holds_ends_by_its_fence(opened: Callable[[], Awaitable[Engine]]) -> None:
-    """A client that says nothing, though its stream is open: a relay's own pings do not count."""
-
-    async def scenario() -> None:
-        engine = await opened()
-        try:
-            slot = await engine.start(order())
-            given = Given(fence=2.0)
-            endpoint = await slot.serve(given.card)
-            async with given.client(endpoint) as client:
-                await client.start(["sleep", "1000"])
-                assert (await slot.gone()).reason == "executor-ended"
-        finally:
-            await engine.aclose()
-
-    asyncio.run(asyncio.wait_for(scenario(), 60 * SECOND))
-
-
 def test_a_node_without_a_token_says_so(relay: str, monkeypatch: pytest.MonkeyPatch, own_root: Path) -> None:
     async def scenario() -> None:
         engine = LocalEngine(relay)
