@@ -50,6 +50,8 @@ def run(flags: dict[str, Any]) -> int:
     ids = check(source, flags["jobs"])
     skipped = _skipped(flags)
     left = sum(job_id not in skipped for job_id in ids)
+    if left < len(ids):
+        print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
     source.seek(0)
     with contextlib.ExitStack() as stack:
         out = sys.stdout if flags["out"] == "-" else stack.enter_context(_results(flags))
