@@ -15,6 +15,7 @@ import time
 
 from .. import VERSION
 from ..errors import EngineFailed
+from ..host.bytecode import remedy, uncompiled
 from ..host.limits import PROCESSES, tidy
 from ..host.memoryfiles import memory_file
 from ..log import warn
@@ -73,6 +74,8 @@ class Keeper:
         self._environ.pop(ROOTS[0], None)
         self._of_engine = tuple(of_engine)
         self._workspaces.sweep()
+        if uncompiled({}):  # servers are started without variables of Python
+            warn("pool", "Outfitter is compiled anew for each server. %s", remedy())
         self._server: _Server | None = None
         self._workspace: Workspace | None = None
         self._next: _Coming | None = None  # of the next lease, where somebody has asked for it ahead
