@@ -7,6 +7,8 @@ import gc
 import os
 from pathlib import Path
 
+import pytest
+
 import outfitter
 from tests.pool.support import until
 from tests.support.machine import SECOND, alive, own_children, own_descriptors, status
@@ -40,6 +42,7 @@ async def lend(pool: outfitter.Pool, leases: int) -> None:
     await until(lambda: pool.status()["slots"] == {"ready": SLOTS}, "all executors are ready again")
 
 
+@pytest.mark.timeout(1300 if DEEP else 120)
 def test_leases_leave_nothing_behind(own_root: Path) -> None:
     async def scenario() -> None:
         files, children = open_files(), running()

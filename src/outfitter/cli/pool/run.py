@@ -30,16 +30,8 @@ if TYPE_CHECKING:
 # Tasks that wait in the pool, so that a small group far down in the file has its turn. Some KiB each.
 _AHEAD = min(10_000, MAX_WAITING)
 _DRAW_SECONDS = 0.1
-_WISHES = (
-    "size",
-    "cpus",
-    "memory",
-    "image",
-    "address",
-    "relay",
-    "name",
-    "limits",
-)  # flags that are arguments of a pool
+# Flags that are arguments of a pool.
+_WISHES = ("size", "cpus", "memory", "image", "address", "relay", "name", "limits")
 # Exit codes; 0: every command exited with 0.
 FAILED, LOST, INTERRUPTED, TERMINATED = 1, 3, 130, 143
 
