@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--pool",
         nargs="?",
-        const="local",
+        const="local,ray",
         metavar="ENGINE[,ENGINE]",
-        help="measure pools on these engines (default local), and nothing else",
+        help="measure pools on these engines (default local,ray), and nothing else",
     )
     options = parser.parse_args(arguments)
     if options.pool is not None:

@@ -25,8 +25,8 @@ from bench import procfs
 from bench.errors import BenchError
 from outfitter.protocol import relay
 from outfitter.protocol import websocket as ws
-from outfitter.protocol.registry import PROFILE, ConnectParams, KeyObject, RegisterParams
-from outfitter.relay.authority import EXECUTE, USE, Authority
+from outfitter.protocol.registry import EXECUTE, PROFILE, USE, ConnectParams, KeyObject, RegisterParams
+from outfitter.relay.authority import Authority
 from outfitter.relay.keys import Keys
 from outfitter.relay.store import SqliteStore
 

@@ -34,6 +34,10 @@ class _Many:
             one.on_ready = self._ready
             one.begin()
 
+    @property
+    def heard(self) -> float:
+        return max(one.heard for one in self._executors)
+
     def stop(self, reason: str) -> None:
         for one in self._executors:
             one.stop(reason)

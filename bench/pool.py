@@ -12,10 +12,12 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from importlib.util import find_spec
 from statistics import median
 from typing import Final
 
@@ -44,7 +46,13 @@ def main(engines: list[str], *, quick: bool, as_json: bool) -> int:
     samples = 20 if quick else 100
     with tempfile.TemporaryDirectory(prefix="ob", dir="/tmp") as folder:
         os.environ["OUTFITTER_POOL_ROOT"] = os.environ["XDG_STATE_HOME"] = folder
-        found = {engine: asyncio.run(_engine(engine, samples)) for engine in engines}
+        found = {engine: asyncio.run(_engine(engine, samples)) for engine in engines if engine != "ray"}
+        if "ray" in engines and find_spec("ray") is None:
+            print("ray is not installed, and not measured: run scripts/engines", file=sys.stderr)
+        elif "ray" in engines:
+            from bench import poolray
+
+            found["ray"] = poolray.rows(samples)
         found["growth"] = asyncio.run(_growth(SIZES[:2] if quick else SIZES))
     if as_json:
         print(json.dumps({name: [list(row) for row in rows] for name, rows in found.items()}))

@@ -23,7 +23,8 @@ from bench.crowd import SETTLE, crowd
 from bench.errors import BenchError
 from bench.harness import RawHarness
 from bench.measure import Effort, Metric, Values, Workload
-from outfitter.relay.authority import EXECUTE, USE, Authority
+from outfitter.protocol.registry import EXECUTE, USE
+from outfitter.relay.authority import Authority
 from outfitter.relay.store import SqliteStore
 
 __all__ = ["COMMANDERS", "CROWD", "WORKLOAD"]

@@ -82,6 +82,7 @@ def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:
     assert (refused.returncode, b"has results already" in refused.stderr) == (1, True)
     done = user.run(*args, "--resume", env=env(root))
     assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"1 of 2 tasks have a result already\n")
     assert json.loads(out.read_text().splitlines()[-1])["id"] == "b"
     again = user.run(*args, "--resume", env=env(root))
     assert (again.returncode, b"nothing to do" in again.stderr) == (0, True)

@@ -84,12 +84,20 @@ def status(**given: Any) -> PoolStatus:
 
 
 def test_the_line_says_how_far_it_is() -> None:
-    assert (
-        line(4117, 10_000, 3, status(), 196.0)
-        == "[=========>              ] 4,117/10,000  64 leased  2 starting  3 lost  21/s  about 5 min"
+    said = line({"done": 4_110, "failed": 4, "lost": 3}, 10_000, status(), 196.0)
+    assert said.startswith(
+        "[=========>              ] 4,117/10,000  64 leased  2 starting  4 failed  3 lost  21/s"
     )
-    assert line(0, 10, 0, status(), 0.0).endswith("] 0/10  64 leased  2 starting  0/s")
-    assert line(10, 10, 0, status(), 5.0).startswith("[========================] 10/10")
+    assert said.endswith("  about 5 min")
+    assert line({}, 10, status(), 0.0).endswith("] 0/10  64 leased  2 starting  0/s")
+    assert line({"done": 10}, 10, status(), 5.0).startswith("[========================] 10/10")
+
+
+def test_in_a_narrow_terminal_the_bar_gives_way_first() -> None:
+    states = {"done": 4_110, "failed": 4, "lost": 3}
+    text = "4,117/10,000  64 leased  2 starting  4 failed  3 lost  21/s  about 5 min"
+    assert line(states, 10_000, status(), 196.0, len(text) + 7) == f"[=>  ] {text}"
+    assert line(states, 10_000, status(), 196.0, len(text) + 6) == text
 
 
 def test_the_end_is_a_sentence() -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.cli.relay.rendezvous import audit
+from outfitter.cli.relay.enrol import enrol
+from outfitter.cli.relay.rendezvous import audit, code
 from outfitter.cli.relay.watching import metrics_gate
 from outfitter.errors import SettingInvalid
 from outfitter.relay.authority import Authority
+from outfitter.relay.known import Known
 from outfitter.relay.limits import AUDIT_SECONDS
+from outfitter.relay.reach import token_file
 from outfitter.relay.store import SqliteStore
 from tests.support.relays import Rendezvous, meeting
 
@@ -111,3 +114,19 @@ def test_the_store_forgets_what_is_old_what_has_expired_and_what_is_too_much(
     authority.prune()
     assert [one["detail"] for one in authority.audit(9)] == ["4", "3"]
     store.close()
+
+
+def test_who_is_enrolled_for_a_pool_hears_what_it_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path / "user"))
+    with meeting(tmp_path / "service") as service:
+        store = str(tmp_path / "service" / "store.sqlite")
+        for role in ("execute-pool", "use-pool"):
+            code("cluster", {"store": store, "name": "", "role": role, "json": False})
+            enrol(service.url, {"code": capsys.readouterr().out.split()[-1], "json": False})
+    said = capsys.readouterr().out
+    assert f'in pools.toml:\n  relay = "{service.url}/cluster"\n' in said
+    known = Known(str(tmp_path / "user" / "relay"))
+    assert token_file(known, service.url, "cluster.p1-s1", "use").endswith("cluster.use-pool.token")
+    assert token_file(known, service.url, "other.p1", "use").endswith("other.p1.use.token")

@@ -16,8 +16,11 @@ import outfitter
 from outfitter.core.shape import Shape
 from outfitter.errors import EngineFailed
 from outfitter.pool.engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Engine, Order
+from outfitter.pool.settings import PoolWishes
+from outfitter.relay.known import Known, folder
 from tests.pool.engines import EngineTests, kill_keeper
 from tests.support.raycluster import RayCluster, cluster_of
+from tests.support.relays import meeting
 from tests.support.tools import missing
 
 
@@ -103,7 +106,7 @@ def test_a_node_is_told_no_token_and_no_address_of_all_interfaces(cluster: RayCl
     assert words[words.index(b"--listen") + 1] == b"ws://127.0.0.1:0"
 
 
-def test_the_example_of_the_guide_runs_here(cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_guide_runs_here(cluster: RayCluster) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, root / "examples" / "pool_map.py", "ray"],
@@ -118,6 +121,26 @@ def test_the_example_of_the_guide_runs_here(cluster: RayCluster, monkeypatch: py
         ["wrong", "done", "tests fail"],
         ["stale", "done", "does not apply"],
     ]
+
+
+def test_nodes_that_cannot_be_reached_are_found_at_a_rendezvous(
+    cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nodes of this cluster have a HOME of their own."""
+    monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path / "user"))
+    with meeting(tmp_path / "service") as service:
+        for role, environ in (("use-pool", os.environ), ("execute-pool", {"HOME": cluster.folder})):
+            known = Known(folder(environ))
+            known.keep(known.token_file(service.url, "cluster", role), service.token("cluster", role))
+
+        async def scenario() -> str:
+            wishes: PoolWishes = {"address": cluster.address, "relay": f"{service.url}/cluster"}
+            async with outfitter.Pool("ray", size=1, limits="none", **wishes) as pool, pool.lease() as client:
+                (server,) = [pid for node in cluster.nodes for pid in node.named("outfitter.cli.main")]
+                assert b"--listen" not in Path(f"/proc/{server}/cmdline").read_bytes().split(b"\0")
+                return (await client.run(["echo", "here"])).text
+
+        assert asyncio.run(asyncio.wait_for(scenario(), 100)) == "here\n"
 
 
 @pytest.mark.usefixtures("cluster")

@@ -1,6 +1,7 @@
 """Pools on Ray whose parts are killed and frozen: every lease ends or is told lost, and nothing runs twice.
 
-Real nodes, as processes of this machine. Each command writes to a journal, which is the witness.
+Real nodes, as processes of this machine. Each command writes to a journal, which is the witness. `make chaos`
+has 200 leases with 2,000 commands in each test, which takes a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ from tests.support.machine import wait_until
 from tests.support.raycluster import RayCluster, RayNode, cluster_of, parent
 from tests.support.tools import missing
 
-LEASES, COMMANDS, SIZE = 24, 3, 6
+FULL_SIZE = os.environ.get("OUTFITTER_CHAOS") == "1"
+LEASES, COMMANDS, CPUS = (200, 10, 4) if FULL_SIZE else (24, 3, 3)
+NODES = 3
+SIZE = 12 if FULL_SIZE else 6
+PATIENCE = 600.0 if FULL_SIZE else 150.0  # seconds for a driver to come to its end
 GONE_SECONDS = 20.0  # until nothing of a pool is left on its nodes
 FENCE_SECONDS = 11.0
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(2 * PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def cluster() -> Iterator[RayCluster]:
         import ray  # noqa: F401
     except ImportError:
         missing("Ray", "run `scripts/engines`")
-    with cluster_of(3, cpus=3) as cluster:
+    with cluster_of(NODES, CPUS) as cluster:
         yield cluster
 
 
@@ -68,7 +73,7 @@ class Driver:
         )
 
     def finish(self) -> list[dict[str, object]]:
-        assert self.popen.wait(150) == 0, self._errors.read_text()[-3000:]
+        assert self.popen.wait(PATIENCE) == 0, self._errors.read_text()[-3000:]
         return self.outcomes
 
     def began(self) -> list[str]:
@@ -100,7 +105,7 @@ def driving(cluster: RayCluster, *, retries: int = 0, leases: int = LEASES) -> I
 def check(driver: Driver, outcomes: list[dict[str, object]], leases: int = LEASES) -> int:
     """What must be true in any case; returns how many leases were lost."""
     assert sorted(int(str(one["outcome"])) for one in outcomes) == list(range(leases))
-    assert {str(one["state"]) for one in outcomes} <= {"done", "lost"}, outcomes
+    assert [one for one in outcomes if one["state"] not in ("done", "lost")] == []
     began = driver.began()
     assert len(began) == len(set(began)), "a command ran twice"
     for one in outcomes:
@@ -197,8 +202,8 @@ def test_a_node_is_killed(cluster: RayCluster) -> None:
         node = frozen(cluster, driver)
         node.end()
         cluster.nodes.remove(node)
-        assert 1 <= check(driver, driver.finish()) <= 3
-    cluster.add(3)
+        assert 1 <= check(driver, driver.finish()) <= CPUS
+    cluster.add(CPUS)
     check_nothing_is_left(cluster)
 
 
@@ -248,7 +253,7 @@ def test_the_head_is_killed_and_what_runs_goes_on(cluster: RayCluster) -> None:
     with driving(cluster) as driver:
         driver.wait_for(4)
         cluster.head.end()
-        driver.popen.wait(200)
+        driver.popen.wait(PATIENCE)
         outcomes = driver.outcomes
         assert {str(one["state"]) for one in outcomes} <= {"done", "lost", "refused"}
         began = driver.began()

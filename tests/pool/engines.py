@@ -50,7 +50,8 @@ class Given:
             opening = open_program(endpoint.argv)
         else:
             tls = trusting(endpoint.certificate) if endpoint.certificate else None
-            opening = connect(endpoint.url, token=token or self.token, tls=tls, max_refusals=1)
+            shown = token or (self.token if endpoint.url else None)  # a relay has tokens of its own
+            opening = connect(endpoint.url or endpoint.relay, token=shown, tls=tls, max_refusals=1)
         async with opening as client:
             yield client
 

@@ -20,6 +20,7 @@ from outfitter.core.shape import Shape
 from outfitter.errors import DialFailed, EngineFailed
 from outfitter.pool.engine import Card, Endpoint, Stopped
 from outfitter.pool.keeper import Keeper, boot_id, own_words, serve_words
+from outfitter.pool.sweep import Workspace
 from tests.support.machine import wait_until
 
 TOKEN = "a token of this test"
@@ -197,14 +198,22 @@ def test_who_has_set_a_variable_is_told(root: Path) -> None:
 
 
 def test_what_a_server_is_told() -> None:
-    words = serve_words(card("l1"), Shape(1.5, 4 << 30), "ws://127.0.0.1:0", "/w")
+    words = serve_words(card("l1"), Shape(1.5, 4 << 30), "/w")
     assert words == [
-        *("serve", "--listen", "ws://127.0.0.1:0", "--exit-on-stdin-close"),
-        *("--fence", "60", "--keepalive", "2", "--project-ceiling", "/w"),
+        *("--exit-on-stdin-close", "--fence", "60", "--project-ceiling", "/w"),
         *("--session-retention", "6", "--max-sessions", "1"),
         *("--limits", "cpus=1.5,memory=4294967296"),
+    ]
+    bare = serve_words(Card("l", "", 11.0, 1.0, limits="required"), Shape(0), "/w")
+    assert bare[-2:] == ["--limits", "required"]
+
+
+def test_where_a_server_is_found(tmp_path: Path) -> None:
+    keeper = Keeper("pool1", root=str(tmp_path), environ={})
+    workspace = Workspace("/w", -1)
+    assert keeper._place(card("l1"), workspace) == [
+        *("serve", "--listen", "ws://127.0.0.1:0", "--keepalive", "2"),
         *("--ws-auth", "capability-token", "--ws-token-sha256", SHA256),
     ]
-    bare = serve_words(Card("l", "", 11.0, 1.0, limits="required"), Shape(0), "stdio", "/w")
-    assert bare[-2:] == ["--limits", "required"]
-    assert "--ws-auth" not in bare
+    assert "--ws-auth" not in keeper._place(Card("l", "", 11.0, 1.0), workspace)
+    keeper.stop()

@@ -8,7 +8,11 @@ import pytest
 
 from outfitter.errors import SettingInvalid
 from outfitter.protocol.registry import (
+    EXECUTE,
+    EXECUTE_POOL,
     PROFILE,
+    USE,
+    USE_POOL,
     ConnectParams,
     KeyObject,
     RegisterParams,
@@ -16,7 +20,7 @@ from outfitter.protocol.registry import (
     ValidateParams,
 )
 from outfitter.relay import authority as rules
-from outfitter.relay.authority import EXECUTE, USE, Authority, NotGranted
+from outfitter.relay.authority import Authority, NotGranted
 from outfitter.relay.keys import Keys
 from outfitter.relay.store import SqliteStore
 
@@ -295,3 +299,40 @@ def test_what_happens_is_recorded(place: Place) -> None:
     what = [one for (one,) in place.store.rows("SELECT what FROM audit ORDER BY rowid")]
     assert what[:4] == ["code made", "enrolled"] * 2
     assert what[4:] == ["registered", "refused"]
+
+
+def test_rights_to_a_pool_are_for_its_environments_alone(place: Place) -> None:
+    node, driver = place.token("cluster", EXECUTE_POOL), place.token("cluster", USE_POOL)
+    params = RegisterParams(PROFILE, EXECUTOR, False)
+    url = place.authority.register(node, "cluster.p1-s1", params).url
+    assert place.admits(url, environment="cluster.p1-s1")
+    place.authority.attached("cluster.p1-s1")
+    told = place.authority.connect(driver, "cluster.p1-s1", ConnectParams(HARNESS))
+    assert place.admits(told.url, environment="cluster.p1-s1")
+    asked = ValidateParams(told.registration_id, HARNESS, told.authorization)
+    assert place.authority.validate(node, "cluster.p1-s1", asked).valid
+    for other in ("cluster", "cluster.p1.s1", "clusters.p1", "other.p1", "box"):
+        assert refusal(place.authority.register, node, other, params)[0] == 404
+    assert refusal(place.authority.register, driver, "cluster.p1-s1", params)[0] == 404
+    assert refusal(place.authority.connect, node, "cluster.p1-s1", ConnectParams(HARNESS))[0] == 404
+    assert refusal(place.authority.register, place.executor, "box.p1", params)[0] == 404
+    assert not place.admits(url.replace("role=environment", "role=harness"), environment="cluster.p1-s1")
+
+
+def test_executors_of_a_pool_register_as_often_as_its_users_connect(place: Place) -> None:
+    node, params = place.token("cluster", EXECUTE_POOL), RegisterParams(PROFILE, EXECUTOR, False)
+    for number in range(rules.RATES["connect"].burst):
+        place.authority.register(node, f"cluster.p1-s{number}", params)
+    assert refusal(place.authority.register, node, "cluster.p1-s1", params)[0] == 429
+
+
+def test_what_executors_of_a_pool_leave_is_forgotten(place: Place) -> None:
+    node, params = place.token("cluster", EXECUTE_POOL), RegisterParams(PROFILE, EXECUTOR, False)
+    for name in ("cluster.there", "cluster.gone"):
+        place.authority.register(node, name, params)
+    place.register()
+    place.authority.attached("cluster.there")
+    place.now += 3601
+    place.authority.prune()
+    found = place.store.rows("SELECT environment FROM registrations ORDER BY environment")
+    assert found == [("box",), ("cluster.there",)]

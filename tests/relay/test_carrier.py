@@ -143,6 +143,21 @@ def test_a_stream_is_a_connection_of_who_the_registry_says(service: Service) -> 
     assert [one for frame in service.heard() for one in calling.receive(frame)] == [b"answer", b"and more"]
 
 
+def test_only_what_a_harness_itself_says_is_heard(service: Service) -> None:
+    """The service pings, passes on what is no record of a harness, and repeats an old one."""
+    calling, _ = service.stream("s")
+    [frame] = data(calling, b"question")
+    service.loop.now += 5
+    service.say(frame)
+    heard = service.carrier.heard
+    assert heard == service.loop.now
+    service.loop.now += 5
+    service.write(ws.header(0, ws.PING))
+    service.say(relay.reset("another"))
+    service.say(frame)
+    assert service.carrier.heard == heard
+
+
 def test_without_a_name_from_the_registry_a_harness_is_its_key(service: Service) -> None:
     calling = Calling(
         Invitation("env", "reg", STATIC.public, "ws://h/", "may"), "s", HARNESS, Keys(), encapsulate

@@ -93,11 +93,15 @@ def test_the_loop_wakes_in_time(machine: Machine) -> None:
     assert machine.loop.waiting == 1
 
 
-def test_a_server_that_nobody_dials_ends_by_itself(tmp_path: Path) -> None:
+REMOTE = ("--remote", "http://127.0.0.1:1", "--environment-id", "box")  # nobody is there, either
+
+
+@pytest.mark.parametrize("where", [(), REMOTE], ids=["dialled", "dials out"])
+def test_a_server_that_nobody_holds_ends_by_itself(tmp_path: Path, where: tuple[str, ...]) -> None:
     began = time.monotonic()
     done = subprocess.run(
-        command("outfitter", "--fence", "1"),
-        env=environment(tmp_path),
+        command("outfitter", *where, "--fence", "1"),
+        env=environment(tmp_path, {"CODEX_API_KEY": "a token"}),
         capture_output=True,
         text=True,
         timeout=60,
@@ -132,7 +136,11 @@ def test_what_came_before_a_freeze_is_not_read_after_it() -> None:
     ("flags", "said"),
     [
         (("--fence", "7", "--keepalive", "2"), "--fence must be at least 4 times --keepalive"),
-        (("--remote", "http://127.0.0.1:1", "--fence", "8"), "--fence needs --listen"),
+        (("--remote", "http://127.0.0.1:1", "--keepalive", "8"), "--keepalive needs --listen"),
+        (
+            ("--remote", "http://127.0.0.1:1", "--remote-transport", "direct", "--fence", "8"),
+            "--fence cannot be used with --remote-transport direct",
+        ),
     ],
 )
 def test_flags_that_cannot_work_are_refused(tmp_path: Path, flags: tuple[str, ...], said: str) -> None:

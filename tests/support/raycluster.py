@@ -137,6 +137,7 @@ def cluster_of(nodes: int, cpus: int = 4) -> Iterator[RayCluster]:
         "HOME": folder,
         "LANG": "C.UTF-8",
         LOOPBACK: "0",
+        "RAY_worker_niceness": "0",  # else workers come last on a busy machine, and are taken for silent
         "OUTFITTER_POOL_ROOT": folder,
     }
     cluster = RayCluster(folder, environ)

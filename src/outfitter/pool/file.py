@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FILE = "pools.toml"
 _NUMBERS = ("size", "warm", "idle", "cpus", "gpus", "queue_timeout", "start_timeout")
 _WHOLE = ("size", "warm")
-_TEXTS = ("address", "memory", "image", "limits", "home")
+_TEXTS = ("address", "relay", "memory", "image", "limits", "home")
 _KEYS = ("id", "engine", "setup", "env", "labels", "standby", *_NUMBERS, *_TEXTS)
 
 

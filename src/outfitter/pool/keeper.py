@@ -15,6 +15,7 @@ import time
 
 from .. import VERSION
 from ..errors import EngineFailed
+from ..host.bytecode import remedy, uncompiled
 from ..host.limits import PROCESSES, tidy
 from ..host.memoryfiles import memory_file
 from ..log import warn
@@ -23,6 +24,7 @@ from ..system import LINUX
 from . import certificate
 from .certificate import in_memory
 from .engine import NONE, Endpoint, Stopped
+from .relayed import RelayPlace
 from .sweep import ROOTS, Workspaces, root_of, tree_bytes
 
 TYPE_CHECKING = False
@@ -38,12 +40,14 @@ START_SECONDS = 30.0  # until a server says where it listens: 0.1 s, and more wh
 END_SECONDS = 10.0  # for a server and all its commands to end; then it is killed, and nothing is confirmed
 _SAID_BYTES = 2000  # of what a server says when it fails
 _FIRST_LINES = 4096
+_LIMITS = "limits: "  # what the line begins with that says by what commands are limited
 _FOREVER = 10**6  # seconds: longer than any slot lives
 
 
 class Keeper:
-    """The keeper of a slot. `listen` is where its servers listen, or "unix:" for a socket beside the
-    workspace; `environ` is what their commands inherit, some of it set by the engine (`of_engine`).
+    """The keeper of a slot. `listen` is where its servers listen, "unix:" for a socket beside the workspace,
+    or the pool of a rendezvous (noise+https://REGISTRY/POOL) where they register; `environ` is what their
+    commands inherit, some of it set by the engine (`of_engine`).
 
     With `watches`, a server that ends by itself leaves nothing behind: a keeper that nobody asks any more
     would hold its workspace. Raises EngineFailed where no workspace can be made. The workspaces of keepers
@@ -62,12 +66,16 @@ class Keeper:
         watches: bool = False,
     ) -> None:
         self._node = node or os.uname().nodename
+        self._pool_id = pool_id
         self._listen = listen
+        self._relay = RelayPlace(listen) if listen.startswith("noise+") else None
         self._environ = dict(os.environ if environ is None else environ)
         self._workspaces = Workspaces(root or root_of(self._environ), pool_id)
         self._environ.pop(ROOTS[0], None)
         self._of_engine = tuple(of_engine)
         self._workspaces.sweep()
+        if uncompiled({}):  # servers are started without variables of Python
+            warn("pool", "Outfitter is compiled anew for each server. %s", remedy())
         self._server: _Server | None = None
         self._workspace: Workspace | None = None
         self._next: _Coming | None = None  # of the next lease, where somebody has asked for it ahead
@@ -133,16 +141,17 @@ class Keeper:
 
     def _endpoint(self, coming: _Coming) -> Endpoint:
         """Where a server is reached, when it is ready. Raises EngineFailed."""
-        url, limits = coming.ready()
+        said = coming.ready(1 if self._relay is None else 2)
         return Endpoint(
-            url=url,
+            url=said[0] if self._relay is None else "",
+            relay="" if self._relay is None else self._relay.url(self._environment_id(coming.lease_id), said),
             certificate="" if self._certificate is None else self._certificate.public,
             node=self._node,
             workspace=coming.workspace.work,
             boot_id=boot_id(),
             pid=coming.server.pid,
             version=VERSION,
-            limits=limits,
+            limits=next((one.removeprefix(_LIMITS) for one in said if one.startswith(_LIMITS)), NONE),
         )
 
     def _drop(self, coming: _Coming) -> None:
@@ -155,14 +164,27 @@ class Keeper:
         workspace = self._workspaces.make(card.lease_id)
         try:
             ours = {**workspace.variables(card.home), **card.env}
-            listen = f"unix:{workspace.socket}" if self._listen == "unix:" else self._listen
-            words = serve_words(card, shape, listen, workspace.work)
+            words = [*self._place(card, workspace), *serve_words(card, shape, workspace.work)]
             theirs = [name for name in self._of_engine if name in self._environ and name not in ours]
             words += origin_words(pool=ours, engine=theirs)
             return _Server(words, workspace.work, {**self._environ, **ours}, self._certificate), workspace
         except BaseException:
             self._give_up(workspace)
             raise
+
+    def _environment_id(self, lease_id: str) -> str:
+        assert self._relay is not None
+        return self._relay.environment_id(self._pool_id, lease_id)
+
+    def _place(self, card: Card, workspace: Workspace) -> list[str]:
+        """Where a server is told to be found. Raises EngineFailed."""
+        if self._relay is not None:
+            return ["serve", *self._relay.words(self._environment_id(card.lease_id), self._environ)]
+        listen = f"unix:{workspace.socket}" if self._listen == "unix:" else self._listen
+        words = ["serve", "--listen", listen, "--keepalive", str(max(1, round(card.keepalive)))]
+        if card.token_sha256:
+            words += ["--ws-auth", "capability-token", "--ws-token-sha256", card.token_sha256]
+        return words
 
     def _watch(self, server: _Server) -> None:
         server.wait()
@@ -206,16 +228,12 @@ class Keeper:
             return ""
 
 
-def serve_words(card: Card, shape: Shape, listen: str, work: str) -> list[str]:
-    """What `outfitter` is told: a server for one lease."""
-    words = ["serve", "--listen", listen, "--exit-on-stdin-close"]
-    words += ["--fence", str(int(card.fence)), "--keepalive", str(max(1, round(card.keepalive)))]
-    words += ["--project-ceiling", work]
+def serve_words(card: Card, shape: Shape, work: str) -> list[str]:
+    """What `outfitter serve` is told besides where it is found: a server for one lease."""
+    words = ["--exit-on-stdin-close", "--fence", str(int(card.fence)), "--project-ceiling", work]
     words += ["--session-retention", str(int(card.retention)), "--max-sessions", "1"]
     if card.limits != "none":
         words += ["--limits", _limits(card, shape)]
-    if card.token_sha256:
-        words += ["--ws-auth", "capability-token", "--ws-token-sha256", card.token_sha256]
     return words
 
 
@@ -301,12 +319,12 @@ class _Coming:
         self.server = server
         self.workspace = workspace
         self._limited = card.limits != "none"
-        self._said: tuple[str, str] | None = None
+        self._said: list[str] = []
 
-    def ready(self) -> tuple[str, str]:
-        """Where it listens, and what limits its commands. Raises EngineFailed."""
-        if self._said is None:
-            self._said = self.server.wait_ready(self._limited)
+    def ready(self, lines: int) -> list[str]:
+        """What it has said: where it is found, in so many lines, and what limits its commands. Raises
+        EngineFailed."""
+        self._said = self._said or self.server.wait_ready(lines + self._limited)
         return self._said
 
 
@@ -340,20 +358,19 @@ class _Server:
                 os.close(fd)
         self.pid = self._child.pid
 
-    def wait_ready(self, limited: bool) -> tuple[str, str]:
-        """Where it listens, and what limits its commands. Raises EngineFailed."""
+    def wait_ready(self, lines: int) -> list[str]:
+        """What it says first: where it is found, and what limits its commands. Raises EngineFailed."""
         assert self._child.stdout is not None
         out, said = self._child.stdout.fileno(), b""
         until = time.monotonic() + START_SECONDS
-        while said.count(b"\n") < 1 + limited and len(said) < _FIRST_LINES:
+        while said.count(b"\n") < lines and len(said) < _FIRST_LINES:
             if not ready(out, until - time.monotonic()):
                 raise EngineFailed(f"the server has not said within {START_SECONDS:g} s where it listens")
             piece = os.read(out, _FIRST_LINES)
             if not piece:
                 raise EngineFailed(f"the server ended before it listened: {self._last_words()}")
             said += piece
-        url, *rest = said.decode("ascii", "replace").splitlines()
-        return url, rest[0].removeprefix("limits: ") if rest else NONE
+        return said.decode("ascii", "replace").splitlines()
 
     def wait(self, seconds: float = _FOREVER) -> None:
         """Returns when it has ended, or the time is up. On Linux, which nodes have."""

@@ -113,7 +113,7 @@ def _opening(endpoint: Endpoint, token: str, changed: Callable[[str], None]) -> 
         return open_program(endpoint.argv, initialize_timeout=DIAL_SECONDS, on_state=changed)
     return connect(
         endpoint.url or endpoint.relay,
-        token=token,
+        token=token if endpoint.url else None,  # a relay asks for the token that `outfitter enrol` has kept
         tls=trusting(endpoint.certificate) if endpoint.certificate else None,
         connect_timeout=DIAL_SECONDS,
         initialize_timeout=DIAL_SECONDS,

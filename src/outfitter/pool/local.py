@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 
 def engine(settings: PoolSettings) -> LocalEngine:
-    return LocalEngine()
+    return LocalEngine(settings.relay)
 
 
 class LocalEngine:
-    """Starts servers here. It counts nothing: `size` of the pool is the bound."""
+    """Starts servers here. It counts nothing: `size` of the pool is the bound. `relay` is the pool of a
+    rendezvous; with it, servers are found there."""
 
     name = "local"
 
-    def __init__(self) -> None:
+    def __init__(self, relay: str = "") -> None:
+        self._listen = f"noise+{relay}" if relay else "ws://127.0.0.1:0"
         self._slots: set[LocalSlot] = set()
         # A keeper's calls block for as long as a server takes to start or to end.
         self.threads = ThreadPoolExecutor(MAX_STARTING, "outfitter.pool")
@@ -37,7 +39,7 @@ class LocalEngine:
 
     async def start(self, order: Order) -> LocalSlot:
         loop = asyncio.get_running_loop()
-        keeper = await loop.run_in_executor(self.threads, lambda: Keeper(order.pool_id))
+        keeper = await loop.run_in_executor(self.threads, lambda: Keeper(order.pool_id, listen=self._listen))
         slot = LocalSlot(self, keeper, order)
         self._slots.add(slot)
         return slot

@@ -88,6 +88,7 @@ class Pool:
     executors it may have at a time; `warm` are kept ready, others are stopped after `idle` seconds. With
     `standby` an executor starts the server of its next lease ahead, as one with 1 GiB of memory does. `cpus`,
     `memory` ("4GiB"), `gpus`, `labels` and `image` are what a lease gets that does not say otherwise.
+    `relay` (https://REGISTRY/POOL) is the pool of a rendezvous, where nodes cannot be reached.
     `setup` is run in every new workspace, and `env` is added to the environment of commands. A lease waits
     for `queue_timeout` seconds, and an executor may take `start_timeout` to start. `on_event` is called with
     every `Transition`. Raises SettingInvalid, FileInvalid; entering it raises EngineFailed.

@@ -41,7 +41,7 @@ _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
 def engine(settings: PoolSettings) -> RayEngine:
-    return RayEngine(settings.address)
+    return RayEngine(settings.address, settings.relay)
 
 
 def without_ray(environ: Mapping[str, str], gpus: float) -> dict[str, str]:
@@ -78,13 +78,11 @@ def options(order: Order) -> dict[str, Any]:
 class SlotKeeper:
     """The actor: a keeper on a node. Its methods return at once or wait in a thread, so none holds it up."""
 
-    def __init__(self, pool_id: str, gpus: float) -> None:
-        address = ray.util.get_node_ip_address()
-        local = address.startswith("127.")
+    def __init__(self, pool_id: str, gpus: float, relay: str) -> None:
         self._keeper = Keeper(
             pool_id,
             node=ray.get_runtime_context().get_node_id(),
-            listen=f"{'ws' if local else 'wss'}://{f'[{address}]' if ':' in address else address}:0",
+            listen=f"noise+{relay}" if relay else _listen(ray.util.get_node_ip_address()),
             environ=without_ray(os.environ, gpus),
             of_engine=_GPUS,
             watches=True,
@@ -102,6 +100,12 @@ class SlotKeeper:
     async def wait(self) -> None:
         """Never returns: it fails when the actor is gone."""
         await asyncio.Event().wait()
+
+
+def _listen(address: str) -> str:
+    """Where a server of a node with this address listens."""
+    scheme = "ws" if address.startswith("127.") else "wss"
+    return f"{scheme}://{f'[{address}]' if ':' in address else address}:0"
 
 
 class RaySlot:
@@ -198,12 +202,14 @@ def _reason(text: str) -> str:
 
 class RayEngine:
     """Slots on a Ray cluster that is already there. `address` is Ray's own: host:port, or empty for what
-    RAY_ADDRESS says, then the cluster that runs on this machine."""
+    RAY_ADDRESS says, then the cluster that runs on this machine. `relay` is the pool of a rendezvous, for
+    nodes that cannot be reached."""
 
     name = "ray"
 
-    def __init__(self, address: str = "") -> None:
+    def __init__(self, address: str = "", relay: str = "") -> None:
         self._address = address
+        self._relay = relay
         self._ours = False  # whether we have connected this process to the cluster
         self._slots: set[RaySlot] = set()
         self._actor: Any = None
@@ -258,7 +264,7 @@ class RayEngine:
         return slot
 
     def _start(self, wanted: dict[str, Any], order: Order) -> Any:
-        return self._actor.options(**wanted).remote(order.pool_id, order.shape.gpus)
+        return self._actor.options(**wanted).remote(order.pool_id, order.shape.gpus, self._relay)
 
     async def capacity(self) -> Capacity:
         try:

@@ -10,6 +10,7 @@ from ..core.leases import MAX_SLOTS, PoolBounds
 from ..core.shape import Shape, size
 from ..errors import SettingInvalid
 from ..record import EMPTY, record
+from .relayed import RelayPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ HOMES = ("lease", "node")
 STANDBY_MEMORY = (
     1 << 30
 )  # of an executor that gets a server ahead, if nobody says otherwise: that takes 10 MB
+RELAYED = ("local", "ray", "slurm")  # engines whose servers can register with a rendezvous
 
 
 class ShapeWishes(TypedDict, total=False):
@@ -51,6 +53,7 @@ class PoolWishes(ShapeWishes, total=False):
 
     name: str
     address: str
+    relay: str
     size: int
     warm: int
     idle: float
@@ -73,6 +76,7 @@ class PoolSettings:
     engine: str
     bounds: PoolBounds
     address: str = ""
+    relay: str = ""
     setup: tuple[str, ...] = ()
     env: Mapping[str, str] = EMPTY
     limits: str = "wanted"
@@ -106,6 +110,7 @@ def settle(engine: str, wishes: PoolWishes) -> PoolSettings:
         engine,
         PoolBounds(room, default, warm, _seconds("idle", idle), _seconds("start_timeout", start)),
         wishes.get("address", ""),
+        _relay(engine, wishes.get("relay", "")),
         argv("setup", wishes.get("setup", ())),
         dict(wishes.get("env", {})),
         _one_of("limits", wishes.get("limits", "wanted"), LIMITS),
@@ -113,6 +118,15 @@ def settle(engine: str, wishes: PoolWishes) -> PoolSettings:
         wishes.get("standby"),
         timeout(wishes.get("queue_timeout")),
     )
+
+
+def _relay(engine: str, url: str) -> str:
+    """The pool of a rendezvous. Raises SettingInvalid."""
+    if url:
+        RelayPlace(url)
+        if engine not in RELAYED:
+            raise SettingInvalid(f"relay: {engine} cannot use one: leave it out, or use {', '.join(RELAYED)}")
+    return url
 
 
 def shape_of(wishes: ShapeWishes, default: Shape) -> Shape:

@@ -27,10 +27,10 @@ _UP = ("idle", "mix", "alloc", "comp", "plnd")  # states of a node that runs job
 
 
 def engine(settings: PoolSettings) -> SlurmEngine:
-    return SlurmEngine(settings.address)
+    return SlurmEngine(settings.address, relay=settings.relay)
 
 
-def words(order: Order, partition: str, environ: Mapping[str, str]) -> list[str]:
+def words(order: Order, partition: str, environ: Mapping[str, str], listen: str = "") -> list[str]:
     """The words that start a slot. Raises EngineFailed."""
     shape = order.shape
     if shape.image:
@@ -50,7 +50,7 @@ def words(order: Order, partition: str, environ: Mapping[str, str]) -> list[str]
         found.append(f"--exclude={','.join(order.avoid)}")
     if partition:
         found.append(f"--partition={partition}")
-    keep = keep_command(order, "", "", environ)
+    keep = keep_command(order, "", listen, environ)
     return [*found, "/bin/sh", "-lc", 'exec "$@"', "sh", *keep]
 
 
@@ -85,7 +85,10 @@ class SlurmEngine:
 
     name = "slurm"
 
-    def __init__(self, partition: str = "", environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, partition: str = "", environ: Mapping[str, str] = os.environ, *, relay: str = ""
+    ) -> None:
+        self._listen = f"noise+{relay}" if relay else ""
         self._partition = partition
         self._environ = environ
         self._slots: set[RemoteSlot] = set()
@@ -99,7 +102,8 @@ class SlurmEngine:
         await self.capacity()
 
     async def start(self, order: Order) -> RemoteSlot:
-        slot = RemoteSlot(words(order, self._partition, self._environ), order.shape, self._slots.discard)
+        command = words(order, self._partition, self._environ, self._listen)
+        slot = RemoteSlot(command, order.shape, self._slots.discard)
         self._pools.add(order.pool_id)
         self._slots.add(slot)
         try:

@@ -19,6 +19,10 @@ PROFILE = "noise_hybrid_ik_v1"
 SUITE = "Noise_hybridIK_X25519+MLKEM768_AESGCM_SHA256"  # a label, not the name that is hashed
 DIRECT = "direct_jsonrpc_v1"
 OFFLINE = "environment_offline"  # a harness that is told so comes again in a moment
+EXECUTE, USE = "execute", "use"  # what one may do with an environment: be its executor, run commands on it
+# The same for the environments of a pool, made when they are needed: NAME has those that are called NAME.ANY.
+EXECUTE_POOL, USE_POOL = f"{EXECUTE}-pool", f"{USE}-pool"
+ROLES = (EXECUTE, USE, EXECUTE_POOL, USE_POOL)
 STREAM_HEADER = "x-codex-noise-stream-id"
 MAX_BODY = 64 << 10  # a registration has 1.8 KiB
 _X25519, _MLKEM = 32, 1184
@@ -205,6 +209,11 @@ def error_of(value: Json) -> tuple[str, str]:
         return fields.text("code"), fields.text("message")
     except InvalidParams:
         return "", ""
+
+
+def pool_of(environment_id: str) -> str:
+    """The pool that an environment may belong to by its name; empty for none."""
+    return environment_id.rpartition(".")[0]
 
 
 def is_environment_id(text: str) -> bool:

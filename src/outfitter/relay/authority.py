@@ -13,8 +13,11 @@ from ..core.rates import Rates
 from ..errors import OutfitterError, SettingInvalid
 from ..protocol.jsontext import dumps, loads
 from ..protocol.registry import (
+    EXECUTE,
     OFFLINE,
     PROFILE,
+    ROLES,
+    USE,
     ConnectAnswer,
     EnrolAnswer,
     KeyObject,
@@ -22,6 +25,7 @@ from ..protocol.registry import (
     RotateAnswer,
     ValidateAnswer,
     is_environment_id,
+    pool_of,
 )
 from ..stdlib import sha256
 from .limits import AUDIT_ROWS, AUDIT_SECONDS, RATES
@@ -34,13 +38,13 @@ if TYPE_CHECKING:
     from ..protocol.registry import ConnectParams, RegisterParams, ValidateParams
     from .store import Store
 
-EXECUTE, USE = "execute", "use"  # what one may do with an environment: be its executor, run commands on it
 CODE_SECONDS = 15 * 60  # a person carries it to another machine by hand
 AUTHORIZATION_SECONDS = 60  # from the registry to the executor, through a connection that is being made
 GRACE_SECONDS = 10 * 60  # that an old token still works: whoever shares its file reads the new one by then
 _ROLES = {"environment": EXECUTE, "harness": USE}  # what a ticket's holder must be allowed to do
 _TOKENS = 16  # of one principal, old ones in their last minutes among them
 _TOKEN_BYTES = 32
+_LEFT_SECONDS = 3600.0  # that an executor of a pool may be gone before its registration is forgotten
 
 
 class NotGranted(OutfitterError):
@@ -100,33 +104,39 @@ class Authority:
         principal: str = found[0][0]
         return principal
 
-    def _caller(self, token: str, call: str) -> str:
+    def _caller(self, token: str, call: str, environment_id: str, role: str) -> str:
         """Who has this token, if it may call now. Raises NotGranted."""
         principal = self.principal_of(token)
-        wait = self._rates[call].take(principal, self._clock())
+        found = self._rights(principal, environment_id, role)
+        rate = f"pool {call}" if found == f"{role}-pool" else call
+        wait = self._rates.get(rate, self._rates[call]).take(principal, self._clock())
         if wait:
             seconds = int(wait) + 1
             raise NotGranted(
                 429, "too_many_calls", f"too many `{call}` calls: wait {seconds} s", retry_after=seconds
             )
+        if not found:
+            raise unknown()
         return principal
 
-    def _may(self, principal: str, environment_id: str, role: str) -> None:
-        allowed = self._store.rows(
-            "SELECT 1 FROM rights WHERE principal = ? AND environment = ? AND role = ?",
+    def _rights(self, principal: str, environment_id: str, role: str) -> str:
+        """By which role a principal may do what `role` says; empty: not at all."""
+        found = self._store.rows(
+            "SELECT role FROM rights WHERE principal = ? "
+            "AND ((environment = ? AND role = ?) OR (environment = ? AND role = ?))",
             principal,
             environment_id,
             role,
+            pool_of(environment_id),
+            f"{role}-pool",
         )
-        if not allowed:
-            raise unknown()
+        return found[0][0] if found else ""
 
     # The three calls
 
     def register(self, token: str, environment_id: str, asked: RegisterParams) -> RegisterAnswer:
         """An executor comes, or comes again: the registration before it does not count any more."""
-        principal = self._caller(token, "register")
-        self._may(principal, environment_id, EXECUTE)
+        principal = self._caller(token, "register", environment_id, EXECUTE)
         registration = _name()
         now = self._clock()
         self._store.change(
@@ -148,8 +158,7 @@ class Authority:
 
     def connect(self, token: str, environment_id: str, asked: ConnectParams) -> ConnectAnswer:
         """A harness wants to begin a stream: it gets what admits it once, with this key."""
-        principal = self._caller(token, "connect")
-        self._may(principal, environment_id, USE)
+        principal = self._caller(token, "connect", environment_id, USE)
         found = self._store.rows(
             "SELECT registrations.id, executor_key, kept FROM registrations "
             "JOIN attachments ON attachments.environment = registrations.environment "
@@ -178,8 +187,7 @@ class Authority:
 
     def validate(self, token: str, environment_id: str, asked: ValidateParams) -> ValidateAnswer:
         """The executor asks whether a harness may; whatever the answer is, it is given once."""
-        principal = self._caller(token, "validate")
-        self._may(principal, environment_id, EXECUTE)
+        principal = self._caller(token, "validate", environment_id, EXECUTE)
         used = self._store.rows(
             "DELETE FROM authorizations WHERE digest = ? AND environment = ? AND registration = ? "
             "AND harness_key = ? AND expires > ? "
@@ -219,14 +227,17 @@ class Authority:
         found = self._store.rows(
             "SELECT attachments.instance FROM registrations "
             "JOIN principals executors ON executors.id = registrations.principal "
-            "JOIN rights ON rights.environment = registrations.environment "
+            "JOIN rights ON (rights.environment = registrations.environment AND rights.role = ?) "
+            "OR (rights.environment = ? AND rights.role = ?) "
             "JOIN principals ON principals.id = rights.principal "
             "LEFT JOIN attachments ON attachments.environment = registrations.environment "
-            "WHERE registrations.environment = ? AND registrations.id = ? AND rights.role = ? "
+            "WHERE registrations.environment = ? AND registrations.id = ? "
             "AND principals.id = ? AND principals.revoked IS NULL AND executors.revoked IS NULL",
+            _ROLES[role],
+            pool_of(environment_id),
+            f"{_ROLES[role]}-pool",
             environment_id,
             registration,
-            _ROLES[role],
             principal,
         )
         return None if not found else found[0][0] or ""
@@ -271,8 +282,8 @@ class Authority:
             raise SettingInvalid(
                 f"`{environment_id}` is no environment id: use letters, digits, `.`, `-` and `_`"
             )
-        if role not in (EXECUTE, USE):
-            raise SettingInvalid(f"`{role}` is no role: write `{EXECUTE}` or `{USE}`")
+        if role not in ROLES:
+            raise SettingInvalid(f"`{role}` is no role: write one of {', '.join(ROLES)}")
         now = self._clock()
         self._store.change(
             "INSERT INTO environments (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING", environment_id, now
@@ -382,6 +393,13 @@ class Authority:
         now = self._clock()
         for table in ("authorizations", "codes", "tokens"):
             self._store.change(f"DELETE FROM {table} WHERE expires < ?", now)
+        # Those that nobody has made a code for are of a pool, and have names that do not come again.
+        self._store.change(
+            "DELETE FROM registrations WHERE created < ? "
+            "AND environment NOT IN (SELECT environment FROM attachments) "
+            "AND environment NOT IN (SELECT id FROM environments)",
+            now - _LEFT_SECONDS,
+        )
         self._store.change("DELETE FROM audit WHERE at < ?", now - AUDIT_SECONDS)
         self._store.change(
             "DELETE FROM audit WHERE at <= (SELECT at FROM audit ORDER BY at DESC LIMIT 1 OFFSET ?)",

@@ -52,6 +52,7 @@ class Carrier:
         self._connected = connected
         self._ask = ask
         self._over = over
+        self.heard = loop.time()  # when a harness has said something that only it can say
         self._flooded = False
         self._open: dict[int, StreamTransport] = {}
         self._principals: dict[int, str] = {}  # as the registry calls them
@@ -96,6 +97,7 @@ class Carrier:
     def _do(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Came):
+                self.heard = self._loop.time()
                 one = self._open.get(action.instance)
                 if one is not None and not one.take(action.messages):
                     self.end(one)

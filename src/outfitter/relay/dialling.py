@@ -54,8 +54,14 @@ class DialsOut(Generic[R]):
         self._registration: R | None = None
         self._socket: Socket | None = None
         self._since = 0.0
+        self._begun = loop.time()
         self._stopped = False
         self.on_ready: Callable[[], None] | None = None  # when the socket first stands
+
+    @property
+    def heard(self) -> float:
+        """When a client has said something, by the loop's clock; until it has, when this was made."""
+        return self._begun
 
     def begin(self) -> None:
         self._register(again=False)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from ..core.noise import PublicKey
     from ..core.streams import Validate
     from ..errors import OutfitterError
     from ..loop import EpollLoop
@@ -48,6 +49,16 @@ class RemoteExecutor(DialsOut[RegisterAnswer]):
         self._kept = keys is not None
         self._keys = keys or Keys()
         self._accepted = accepted
+        self._carrier: Carrier | None = None  # the last one
+
+    @property
+    def public(self) -> PublicKey:
+        """The key that harnesses may rely on, for as long as this lives."""
+        return self._keys.public
+
+    @property
+    def heard(self) -> float:
+        return self._begun if self._carrier is None else self._carrier.heard
 
     def _call(self) -> RegisterAnswer:
         public = self._keys.public
@@ -57,7 +68,9 @@ class RemoteExecutor(DialsOut[RegisterAnswer]):
         streams = Streams(
             self._keys, registration.environment_id, registration.registration_id, Keys, encapsulate
         )
-        self._socket = carrier = Carrier(self._loop, sock, streams, self._connected, self._ask, self._lost)
+        carrier = Carrier(self._loop, sock, streams, self._connected, self._ask, self._lost)
+        carrier.heard = self.heard  # that a socket was dialled is no sign of a harness
+        self._socket = self._carrier = carrier
         return carrier.begin
 
     # Harnesses

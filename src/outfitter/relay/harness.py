@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..protocol.websocket import Payload
     from ..transport.base import Receiver
     from ..transport.dial import DialledTransport
-    from .pinned import PinnedExecutor
+    from .pinned import Pin
     from .registry import Registry
 
 _NORMAL = 1000  # the close code that says nothing
@@ -43,7 +43,7 @@ class Harness:
         registry: Registry,
         *,
         tls: ssl.SSLContext | None = None,
-        pin: PinnedExecutor | None = None,
+        pin: Pin | None = None,
         keys: Keys | None = None,
     ) -> None:
         self._registry = registry

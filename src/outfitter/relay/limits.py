@@ -17,6 +17,8 @@ from ..transport.attempts import PENDING
 # every second is.
 RATES = {
     "register": Rate(minute=60, burst=60),
+    # An executor of a pool registers for each lease: as often as its users connect. See `Authority._caller`.
+    "pool register": Rate(minute=1200, burst=256),
     # A user's tools connect for each command: twenty in a second, and all of an executor's streams at once
     # when its connection was lost.
     "connect": Rate(minute=1200, burst=256),

@@ -15,8 +15,17 @@ from .keys import Keys, fingerprint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from ..core.noise import PublicKey
     from .known import Known
+
+    class Pin(Protocol):
+        """What is known of an executor's key."""
+
+        def check(self, key: PublicKey) -> None: ...
+        def remember(self, key: PublicKey, kept: bool) -> None: ...
+
 
 _MARK = "outfitter-relay-key-1"  # what a file of keys begins with
 _X25519, _SEED = 32, 64  # bytes of what is kept of a pair
@@ -68,6 +77,26 @@ class PinnedExecutor:
         """The executor has proved that it has this key. Raises SettingInvalid."""
         if kept and self._known.read(self._path) is None:
             self._known.keep(self._path, fingerprint(key) + "\n")
+
+
+class ExpectedExecutor:
+    """An executor whose key was told by somebody else than the registry."""
+
+    def __init__(self, known: str, name: str) -> None:
+        self._known = known
+        self._name = name
+
+    def check(self, key: PublicKey) -> None:
+        """Raises DialFailed for another key."""
+        if fingerprint(key) != self._known:
+            raise DialFailed(
+                f"{self._name} has another key than its URL says: {fingerprint(key)} was given. Somebody "
+                "else may have registered in its place: ask its owner for the key",
+                retryable=False,
+            )
+
+    def remember(self, key: PublicKey, kept: bool) -> None:
+        pass
 
 
 class AcceptedHarnesses:

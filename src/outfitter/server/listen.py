@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from .upgrading import Listening, Upgrading
 
     class Dialling(Protocol):
-        """What keeps a connection to a service that brings clients."""
+        """What keeps a connection to a service that brings clients. `heard`: when one said something."""
+
+        @property
+        def heard(self) -> float: ...
 
         def begin(self) -> None: ...
         def stop(self, reason: str) -> None: ...
@@ -362,6 +365,8 @@ def serve_remote(
 
     Raises SettingInvalid, HostUnsupported.
     """
+    sys.stdout.write(_limit(settings))
+    sys.stdout.flush()
     _assume(settings)
     _check_configuration()
     loop = EpollLoop()
@@ -388,7 +393,8 @@ def serve_remote(
     )
     dialling.begin()
     lazy.get()
-    loop.run()
+    _fence(loop, settings, lambda: dialling.heard)
+    _run(loop, settings)
     status = lazy.stop()
     dialling.stop("server is stopping")
     if watchers is not None:

@@ -9,9 +9,13 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...pool.tally import PoolStatus
 
-_BAR = 24
+_BAR, _SHORTEST = 24, 4  # columns of the bar itself
+_WIDE = 1000  # columns where nothing is cut
+_BAD = ("failed", "lost", "refused")  # states that are shown while it runs
 _REDRAW_SECONDS = 0.1
 _LINE_SECONDS = 10.0
 
@@ -38,12 +42,9 @@ class Bar:
         if now - self._drawn < (_REDRAW_SECONDS if self._moving else _LINE_SECONDS):
             return
         self._drawn = now
-        text = line(self.done, self._total, self.states.get("lost", 0), status, now - self._begun)
-        if self._moving:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[2K{text[:width]}")
-        else:
-            sys.stderr.write(f"{text}\n")
+        width = shutil.get_terminal_size().columns - 1 if self._moving else _WIDE
+        text = line(self.states, self._total, status, now - self._begun, width)
+        sys.stderr.write(f"\r\x1b[2K{text[:width]}" if self._moving else f"{text}\n")
         sys.stderr.flush()
 
     def wipe(self) -> None:
@@ -59,23 +60,26 @@ class Bar:
         sys.stderr.flush()
 
 
-def line(done: int, total: int, lost: int, status: PoolStatus, seconds: float) -> str:
-    """The line, for people."""
-    share = done / total if total else 1.0
-    filled = int(share * _BAR)
-    head = "=" * filled if filled == _BAR else "=" * filled + ">" + " " * (_BAR - filled - 1)
+def line(
+    states: Mapping[str, int], total: int, status: PoolStatus, seconds: float, width: int = _WIDE
+) -> str:
+    """The line, for people. Where it is too long, first the bar becomes shorter."""
+    done = sum(states.values())
     rate = done / seconds if seconds else 0.0
-    slots = status["slots"]
-    said = [
-        f"[{head}] {done:,}/{total:,}",
-        f"{status['leased']} leased",
-        f"{slots.get('starting', 0)} starting",
-    ]
-    said += [f"{lost} lost"] if lost else []
+    said = [f"{done:,}/{total:,}", f"{status['leased']} leased"]
+    said.append(f"{status['slots'].get('starting', 0)} starting")
+    said += [f"{states[state]:,} {state}" for state in _BAD if states.get(state)]
     said.append(f"{rate:.3g}/s")
     if rate and done < total:
         said.append(f"about {duration((total - done) / rate)}")
-    return "  ".join(said)
+    text = "  ".join(said)
+    room = min(_BAR, width - len(text) - len("[] "))
+    return text if room < _SHORTEST else f"[{_drawn(done / total if total else 1.0, room)}] {text}"
+
+
+def _drawn(share: float, room: int) -> str:
+    filled = int(share * room)
+    return "=" * filled if filled == room else "=" * filled + ">" + " " * (room - filled - 1)
 
 
 def summary(states: dict[str, int], seconds: float) -> str:

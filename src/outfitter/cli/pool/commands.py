@@ -23,6 +23,7 @@ def pool_group() -> None:
     Flag("--out", "text", "Append one JSON object per finished task; - is standard output.", "FILE", "-"),
     Flag("--on", "text", "An engine, or a pool of pools.toml.", "ENGINE|NAME", "local"),
     Flag("--address", "text", "Where the engine is, if it must be told.", "ADDRESS"),
+    Flag("--relay", "text", "The pool of a rendezvous, where nodes cannot be reached.", "URL"),
     Flag("--size", "count", "How many executors at a time. On this machine the default is its cores.", "N"),
     Flag("--cpus", "seconds", "Processors of each executor.", "N"),
     Flag("--memory", "text", "Memory of each executor: 4GiB.", "SIZE"),

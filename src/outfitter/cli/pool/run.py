@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Tasks that wait in the pool, so that a small group far down in the file has its turn. Some KiB each.
 _AHEAD = min(10_000, MAX_WAITING)
 _DRAW_SECONDS = 0.1
+# Flags that are arguments of a pool.
+_WISHES = ("size", "cpus", "memory", "image", "address", "relay", "name", "limits")
 # Exit codes; 0: every command exited with 0.
 FAILED, LOST, INTERRUPTED, TERMINATED = 1, 3, 130, 143
 
@@ -40,6 +42,8 @@ def run(flags: dict[str, Any]) -> int:
     ids = check(source, flags["jobs"])
     skipped = _skipped(flags)
     left = sum(job_id not in skipped for job_id in ids)
+    if left < len(ids):
+        print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
     source.seek(0)
     with contextlib.ExitStack() as stack:
         out = sys.stdout if flags["out"] == "-" else stack.enter_context(_results(flags))
@@ -143,8 +147,7 @@ class _Run:
 
 
 def _wishes(flags: dict[str, Any]) -> PoolWishes:
-    names = ("size", "cpus", "memory", "image", "address", "name", "limits")
-    wishes: dict[str, Any] = {key: flags[key] for key in names}
+    wishes: dict[str, Any] = {key: flags[key] for key in _WISHES}
     given: PoolWishes = {key: value for key, value in wishes.items() if value is not None}  # type: ignore[assignment]
     return given
 

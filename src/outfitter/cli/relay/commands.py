@@ -9,6 +9,8 @@ import click
 from ..flags import DIALS_OUT, JSON, Flag
 from ..options import has
 
+_ROLES = ("execute", "use", "execute-pool", "use-pool")  # as `relay.authority` has them
+
 _STORE = Flag("--store", "text", "What the service remembers: a file, or postgresql://... .", "FILE|URL")
 
 
@@ -62,9 +64,9 @@ def rendezvous_serve_command(**flags: Any) -> int:
     Flag(
         "--role",
         "text",
-        "What the code is for: to be the executor, or to use it.",
+        "What the code is for: to be the executor, or to use it; and the same for all executors of a pool.",
         initial="use",
-        choices=("execute", "use"),
+        choices=_ROLES,
     ),
     Flag("--name", "text", "Whom the code is for, for the list.", "NAME"),
     _STORE,
@@ -127,7 +129,7 @@ def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
         "text",
         "Which of your tokens: that of the executor, or that of a user.",
         initial="use",
-        choices=("execute", "use"),
+        choices=_ROLES,
     ),
     JSON,
 )

@@ -8,7 +8,7 @@ from json import dumps
 from typing import Any
 
 from ...errors import SettingInvalid
-from ...protocol.registry import is_environment_id
+from ...protocol.registry import EXECUTE, EXECUTE_POOL, ROLES, USE, is_environment_id
 from ...relay.credentials import FileCredential
 from ...relay.keys import fingerprint
 from ...relay.known import Known, folder
@@ -49,7 +49,7 @@ def enrol(url: str, flags: dict[str, Any]) -> int:
         raise SettingInvalid("--code needs the one-time code that the owner of the rendezvous gives you")
     known = Known(folder(os.environ))
     answer = ask(url, code)
-    if not is_environment_id(answer.environment_id) or answer.role not in ("execute", "use"):
+    if not is_environment_id(answer.environment_id) or answer.role not in ROLES:
         raise SettingInvalid(f"{url} answered with an environment that cannot be named")
     path = known.token_file(url, answer.environment_id, answer.role)
     known.keep(path, answer.token + "\n")
@@ -57,10 +57,17 @@ def enrol(url: str, flags: dict[str, Any]) -> int:
         shown = {"environment": answer.environment_id, "role": answer.role, "tokenFile": path}
         print(dumps(shown))
         return 0
-    if answer.role == "execute":
+    if answer.role == EXECUTE:
         following = f"outfitter serve --remote {url} --environment-id {answer.environment_id}"
         print(f"this machine may be the executor of {answer.environment_id}; start it:\n  {following}")
-    else:
+    elif answer.role == USE:
         following = f"outfitter run --on noise+{url.rstrip('/')}/{answer.environment_id} -- COMMAND"
         print(f"you may run commands on {answer.environment_id}:\n  {following}")
+    elif answer.role == EXECUTE_POOL:
+        print(f"executors of the pool {answer.environment_id} may be on this machine")
+    else:
+        following = f'relay = "{url.rstrip("/")}/{answer.environment_id}"'
+        print(
+            f"you may have pools on the executors of {answer.environment_id}; in pools.toml:\n  {following}"
+        )
     return 0

@@ -8,12 +8,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...errors import SettingInvalid
+from ...protocol.registry import EXECUTE
 from ...relay.credentials import FileCredential, StdinCredential, bearer
 from ...relay.direct import DirectExecutor, signer_of
 from ...relay.executor import RemoteExecutor
 from ...relay.keys import fingerprint
 from ...relay.known import Known, folder
 from ...relay.pinned import AcceptedHarnesses, kept_keys
+from ...relay.reach import token_file
 from ...relay.registry import Registry
 from ...server.listen import serve_remote as serve
 from ..serve import begin_log, settings_of, watchers_of
@@ -21,6 +23,7 @@ from ..serve import begin_log, settings_of, watchers_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...core.noise import PublicKey
     from ...loop import EpollLoop
     from ...relay.direct import Signer
     from ...relay.keys import Keys
@@ -37,6 +40,7 @@ class Remote:
         if self._environment_id is None:
             raise SettingInvalid("--remote needs --environment-id: whose executor is this?")
         self._loop: EpollLoop | None = None
+        self._public: PublicKey | None = None
         self._ended: list[str] = []
         stdin = flags["executor_credential_stdin"]
         self._keys, self._accepted = _keys(flags), _accepted(flags)
@@ -70,13 +74,14 @@ class Remote:
             executor = RemoteExecutor(
                 loop, self._registry, connected, gave_up, keys=self._keys, accepted=self._accepted
             )
+            self._public = executor.public
         executor.on_ready = self._ready
         return executor
 
     def _ready(self) -> None:
         print(f"{self._environment_id} is connected to {self._registry.text}", flush=True)
-        if self._keys is not None:
-            print(f"its key is {fingerprint(self._keys.public)}", flush=True)
+        if self._public is not None:
+            print(f"its key is {fingerprint(self._public)}", flush=True)
 
     def check(self) -> None:
         """Raises SettingInvalid, if it had to end for what came on standard input."""
@@ -87,9 +92,10 @@ class Remote:
 def serve_remote(flags: dict[str, Any]) -> int:
     """Serves through a relay until it is told to end; returns the exit status. Raises SettingInvalid."""
     begin_log(flags)
-    for name in ("fence", "keepalive", "limits"):
-        if flags[name] is not None:
-            raise SettingInvalid(f"--{name} needs --listen, and cannot be used with --remote")
+    if flags["keepalive"] is not None:
+        raise SettingInvalid("--keepalive needs --listen, and cannot be used with --remote")
+    if flags["fence"] is not None and flags["remote_transport"] == "direct":
+        raise SettingInvalid("--fence cannot be used with --remote-transport direct: nobody asks its clients")
     remote = Remote(flags)
     # Whoever comes through a relay comes from another machine.
     status = serve(settings_of(flags, private=False), remote.executor, watchers_of(flags))
@@ -141,7 +147,7 @@ def _headers(
     if key := os.environ.pop(_KEY_VARIABLE, ""):
         # Commands do not get it: it would let them register in our place.
         return lambda: bearer(key)
-    enrolled = Known(folder(os.environ)).token_file(flags["remote"], environment_id, "execute")
+    enrolled = token_file(Known(folder(os.environ)), flags["remote"], environment_id, EXECUTE)
     if not os.path.exists(enrolled):
         raise SettingInvalid(
             f"there is no token for {environment_id}: run `outfitter enrol {flags['remote']} --code CODE` "

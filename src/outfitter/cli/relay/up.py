@@ -14,8 +14,8 @@ import time
 from typing import Any
 
 from ...errors import SettingInvalid
-from ...protocol.registry import is_environment_id
-from ...relay.authority import EXECUTE, USE, Authority
+from ...protocol.registry import EXECUTE, USE, is_environment_id
+from ...relay.authority import Authority
 from ...relay.known import Known, folder
 from ...relay.registry import enrol
 from ...relay.store import SqliteStore

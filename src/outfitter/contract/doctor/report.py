@@ -17,6 +17,7 @@ from . import (
     base,
     codex,
     config,
+    install,
     limits,
     login,
     mac,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _FAMILIES = (
-    *(config, path, login, shell, base, policy, limits, state, codex, providers, sandbox, platform),
+    *(config, path, login, shell, base, policy, limits, state, codex, providers, sandbox, platform, install),
     *((mac,) if MAC else ()),
     agents,
     agentfiles,
