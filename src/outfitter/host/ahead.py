@@ -31,10 +31,13 @@ def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from outfitter.env.ahead import told
     from outfitter.host.behind import REPORT
+    from outfitter.system import LINUX
 
     plan = told(sys.argv[1:])
     as_started()
     files = {path: _checked(path, digest) for path, digest in plan.files.items()}
+    if not LINUX:
+        _become([*plan.tool, *plan.rest], os.environ)  # nothing is frozen there (core.abilities, "frozen")
     report = os.memfd_create("report", 0)  # the tool, and what it starts, inherit it
     tool = [*plan.tool, REPORT, str(report), *plan.rest]
     frozen, status = _asked(plan.top, files, tool)
