@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.portable.site.lacking_names import LACKING, lacks
+
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
 # `record`, `log`, `loop`, `plain`, `stdlib` and `system` belong to no layer: like `errors`, they know nothing
@@ -292,6 +294,7 @@ CHOOSERS = {
     "contract.doctor.platform",
     "cli.base",
     "cli.upgrade",
+    "host.ahead",
     "host.cgroup",
     "host.filecalls",
     "host.frozen",
@@ -328,3 +331,49 @@ def test_the_kind_of_system_is_chosen_by_in_few_places() -> None:
         *CHOOSERS,
         "system",
     }
+
+
+# Modules for Linux, beside those of the sandbox: whoever uses one has asked, or was chosen by who has.
+FOR_LINUX = {
+    "host.descendants",
+    "host.exits",
+    "host.freezing",
+    "host.layout",
+    "host.linuxfiles",
+    "host.orphans",
+    "host.reexec",
+    "host.sealed",
+    "host.spawn",
+    "host.starter",
+    "host.starters",
+    "host.statx",
+}
+
+
+def test_what_python_lacks_on_a_mac_is_named_by_modules_for_linux_or_by_who_asks() -> None:
+    found = {name: lacked(path) for name, path in MODULES.items() if not name.startswith("host.sandbox.")}
+    named = {name: names for name, names in found.items() if names and name not in {*CHOOSERS, "system"}}
+    assert set(named) == FOR_LINUX, named
+
+
+def lacked(path: Path) -> set[str]:
+    """What a module names of Python's own that is not there on a Mac."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module, names = node.value.id, [node.attr]
+        elif isinstance(node, ast.ImportFrom):
+            module, names = node.module or "", [alias.name for alias in node.names]
+        else:
+            continue
+        if module in LACKING:
+            found |= {f"{module}.{name}" for name in names if lacks(module, name)}
+    return found
+
+
+def test_a_name_that_is_lacking_is_found(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        "import os\nfrom signal import SIGPWR, SIGTERM\nos.pipe2(os.O_CLOEXEC)\nos.EFD_CLOEXEC\n"
+    )
+    assert lacked(module) == {"os.pipe2", "os.EFD_CLOEXEC", "signal.SIGPWR"}

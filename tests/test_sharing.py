@@ -11,7 +11,7 @@ import pytest
 import outfitter
 from outfitter.client.client import Client
 from outfitter.sharing import SharedClient
-from tests.support.machine import wait_until
+from tests.support.machine import PROC, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_cancelled_wait_ends_the_command(shared: SharedClient, tmp_path: Path) -
             await run
 
     asyncio.run(use())
-    wait_until(lambda: not Path(f"/proc/{mark.read_text().strip()}").exists(), "the command is ended")
+    wait_until(lambda: not Path(f"{PROC}/{mark.read_text().strip()}").exists(), "the command is ended")
 
 
 def test_whatever_the_client_can_do(shared: SharedClient) -> None:

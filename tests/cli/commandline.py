@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.support.contracts import allow
 from tests.support.machine import SECOND, status, stop, wait_until
+from tests.support.portable import unmarked
 from tests.support.servers import Server, environment
 from tests.support.tools import program
 
@@ -57,9 +58,10 @@ class User:
         return sorted(self.commands.glob("*")) if self.commands.is_dir() else []
 
     def run(self, *args: str, input: bytes | None = None, env: Mapping[str, str] | None = None) -> Completed:
-        """A command line to its end; without `input` its standard input is /dev/null."""
+        """A command line to its end, without our mark in what it printed; without `input` its standard input
+        is /dev/null."""
         given = {"stdin": subprocess.DEVNULL} if input is None else {"input": input}
-        return subprocess.run(
+        done = subprocess.run(
             [*OUTFITTER, *args],
             capture_output=True,
             cwd=self.home,
@@ -68,6 +70,8 @@ class User:
             check=False,
             **given,  # type: ignore[arg-type]
         )
+        done.stdout = unmarked(done.stdout)
+        return done
 
     def start(
         self,

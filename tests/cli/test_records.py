@@ -14,7 +14,7 @@ import pytest
 
 from outfitter.cli.records import Records, Started, state_home
 from outfitter.errors import SettingInvalid
-from tests.support.machine import status, wait_until
+from tests.support.machine import PROC, status, wait_until
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_process_that_has_ended_holds_nothing(records: Records, tmp_path: Path) 
     started = add(records)
     popen = subprocess.Popen(["sleep", "60"])
     try:
-        since = Path(f"/proc/{popen.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        since = Path(f"{PROC}/{popen.pid}/stat").read_text().rpartition(")")[2].split()[19]
         change(file_of(started, tmp_path), holder=popen.pid, holder_since=since)
         assert records.all()[0].held is True
         os.kill(popen.pid, signal.SIGKILL)

@@ -17,6 +17,7 @@ import pytest
 from outfitter.cli.follow import _JsonLines
 from outfitter.core.events import Output
 from tests.support.machine import SECOND, alive, running, wait_gone, wait_until
+from tests.support.portable import unmarked
 from tests.support.servers import environment
 
 from .commandline import User
@@ -25,7 +26,7 @@ RUN = [sys.executable, "-m", "outfitter", "run"]
 
 
 def run(tmp_path: Path, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
+    done = subprocess.run(
         [*RUN, *args],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -34,6 +35,8 @@ def run(tmp_path: Path, *args: str, env: dict[str, str] | None = None) -> subpro
         timeout=30 * SECOND,
         check=False,
     )
+    done.stdout = unmarked(done.stdout)
+    return done
 
 
 # Exit status

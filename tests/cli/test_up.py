@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.machine import SECOND, wait_until
+from tests.support.machine import PROC, SECOND, wait_until
 from tests.support.servers import end, environment
 
 
@@ -50,7 +50,7 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
             ["here", "use"],
         ]
         assert all(line.endswith("online") for line in listed[1:])
-        children = Path(f"/proc/{up.pid}/task/{up.pid}/children").read_text().split()
+        children = Path(f"{PROC}/{up.pid}/task/{up.pid}/children").read_text().split()
         assert len(children) == 2
         user = listed[2].split()[-2]
         assert run(tmp_path, "rendezvous", "revoke", user).returncode == 0

@@ -16,7 +16,7 @@ import pytest
 
 from outfitter.env.fingerprint import value_digest
 from tests.support.contracts import PATH, Place, variables
-from tests.support.machine import wait_until
+from tests.support.machine import PROC, wait_until
 from tests.support.servers import Server, serving
 from tests.support.tools import program
 from tests.support.wire import Message, Wire, b64
@@ -195,7 +195,7 @@ def test_no_secret_is_in_a_command_line(place: Place, server: Server) -> None:
             )
             wire.until(of(startup))
         lines = [
-            Path(f"/proc/{entry['pid']}/cmdline").read_bytes()
+            Path(f"{PROC}/{entry['pid']}/cmdline").read_bytes()
             for entry in wire.call("process/list")["processes"]
         ]
         assert len(lines) == 3

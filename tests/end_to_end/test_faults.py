@@ -20,7 +20,7 @@ import pytest
 from outfitter.contract.providers import AGAIN_SECONDS
 from tests.support import faults as support
 from tests.support.faults import ERRORS, Faults, leftover_children
-from tests.support.machine import SECOND, alive, children, descriptors, wait_until
+from tests.support.machine import PROC, SECOND, alive, children, descriptors, wait_until
 from tests.support.servers import Server, has_fault, serving
 from tests.support.session import Gone, Peer, Refusal, Scenes
 
@@ -109,7 +109,9 @@ class Stage:
             before, children = self._descriptors, self._children
             self._descriptors = descriptors(self.server.pid)  # what follows is not its fault
             self._children = len(running_children(self.server.pid))
-            held = sorted(os.readlink(f"/proc/{self.server.pid}/fd/{fd}") for fd in _numbers(self.server.pid))
+            held = sorted(
+                os.readlink(f"{PROC}/{self.server.pid}/fd/{fd}") for fd in _numbers(self.server.pid)
+            )
             raise AssertionError(
                 f"{what}: left behind: {len(held)} descriptors instead of {before}, "
                 f"{self._children} children instead of {children}: {held}"
@@ -131,7 +133,7 @@ def running_children(pid: int) -> list[int]:
 
 
 def _numbers(pid: int) -> list[str]:
-    return [fd for fd in os.listdir(f"/proc/{pid}/fd") if os.path.lexists(f"/proc/{pid}/fd/{fd}")]
+    return [fd for fd in os.listdir(f"{PROC}/{pid}/fd") if os.path.lexists(f"{PROC}/{pid}/fd/{fd}")]
 
 
 def sample(count: int) -> list[int]:
@@ -294,7 +296,7 @@ def watchdogs(pid: int) -> list[int]:
 
 def _words(pid: int) -> bytes:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"{PROC}/{pid}/cmdline").read_bytes()
     except OSError:  # it has ended
         return b""
 

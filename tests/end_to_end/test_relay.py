@@ -16,7 +16,7 @@ import pytest
 import outfitter
 from outfitter.errors import DialFailed
 from tests.support.codex import run_codex
-from tests.support.machine import SECOND, free_port
+from tests.support.machine import PROC, SECOND, free_port
 from tests.support.model import Script, exec_command, modelling
 from tests.support.proxy import cutting
 from tests.support.relays import Rendezvous, dialling, meeting
@@ -255,5 +255,5 @@ def test_a_small_crowd_is_served_in_turn_with_flat_memory(tmp_path: Path) -> Non
 
 
 def resident_kb(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    lines = Path(f"{PROC}/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))

@@ -17,7 +17,16 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 import outfitter
 from outfitter.client import session
-from tests.support.machine import SECOND, alive, children, descriptors, peak_kib, resident_kib, wait_until
+from tests.support.machine import (
+    PROC,
+    SECOND,
+    alive,
+    children,
+    descriptors,
+    peak_kib,
+    resident_kib,
+    wait_until,
+)
 from tests.support.proxy import Cutter, cutting
 from tests.support.raw import UPGRADE, Raw, frame
 from tests.support.servers import Server, serving
@@ -175,7 +184,7 @@ def flooding(pids: list[int]) -> list[int]:
 def name_of(pid: int) -> str:
     """What a process is called; nothing when it has gone meanwhile."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return Path(f"{PROC}/{pid}/comm").read_text().strip()
     except OSError:
         return ""
 
@@ -200,7 +209,7 @@ def not_running(pid: int) -> bool:
     """Whether it used no processor time for a while."""
 
     def spent() -> list[str]:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
+        return Path(f"{PROC}/{pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
 
     before = spent()
     time.sleep(0.2 * SECOND)  # an absence has no event
@@ -291,7 +300,7 @@ OWN_SOCKETS = 2  # the one that listens, and the one for questions to the kernel
 def sockets(server: Server) -> int:
     """Open sockets of the server, its own included."""
     found = 0
-    for entry in Path(f"/proc/{server.pid}/fd").iterdir():
+    for entry in Path(f"{PROC}/{server.pid}/fd").iterdir():
         try:
             found += str(entry.readlink()).startswith("socket:")
         except FileNotFoundError:

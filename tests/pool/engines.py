@@ -24,7 +24,7 @@ from outfitter.core.shape import Shape
 from outfitter.errors import DialFailed, OutfitterError
 from outfitter.pool.certificate import trusting
 from outfitter.pool.engine import REASONS, Card, Endpoint, Engine, Order, Slot
-from tests.support.machine import wait_until
+from tests.support.machine import PROC, wait_until
 
 GONE_SECONDS = 60.0  # that an engine may take to notice; its connection is quicker
 
@@ -62,7 +62,9 @@ class Given:
 
 def kill_keeper(endpoint: Endpoint) -> None:
     """The parent of a server, where that is no part of the test itself."""
-    os.kill(int(Path(f"/proc/{endpoint.pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    os.kill(
+        int(Path(f"{PROC}/{endpoint.pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL
+    )
 
 
 class EngineTests:
@@ -145,7 +147,7 @@ class EngineTests:
     @staticmethod
     def lives(endpoint: Endpoint) -> bool:
         """All nodes of these tests are this machine."""
-        return os.path.exists(endpoint.workspace) or os.path.exists(f"/proc/{endpoint.pid}")
+        return os.path.exists(endpoint.workspace) or os.path.exists(f"{PROC}/{endpoint.pid}")
 
     def test_an_engine_that_is_closed_ends_its_slots(self, opened: Callable[[], Awaitable[Engine]]) -> None:
         async def scenario(engine: Engine) -> None:
@@ -167,7 +169,7 @@ class EngineTests:
         for one in left:
             wait_until(lambda one=one: not self.lives(one), "its server and workspace are gone")  # type: ignore[misc]
         for pid in pids:
-            wait_until(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), "its commands are gone")  # type: ignore[misc]
+            wait_until(lambda pid=pid: not os.path.exists(f"{PROC}/{pid}"), "its commands are gone")  # type: ignore[misc]
 
     def test_a_slot_whose_keeper_is_killed_is_gone(self, opened: Callable[[], Awaitable[Engine]]) -> None:
         async def scenario(engine: Engine) -> None:

@@ -21,7 +21,7 @@ from outfitter.errors import DialFailed, EngineFailed
 from outfitter.pool.engine import Card, Endpoint, Stopped
 from outfitter.pool.keeper import Keeper, boot_id, own_words, serve_words
 from outfitter.pool.sweep import Workspace
-from tests.support.machine import wait_until
+from tests.support.machine import PROC, wait_until
 
 TOKEN = "a token of this test"
 SHA256 = hashlib.sha256(TOKEN.encode()).hexdigest()
@@ -78,7 +78,7 @@ def test_every_server_is_new(keeper: Keeper, root: Path) -> None:
     ]
     before = keeper.pid
     two = keeper.serve(card("l2", env={"HOME": "/its/own", "A": "1"}), Shape())
-    assert not os.path.exists(f"/proc/{before}") and not os.path.exists(one.workspace)
+    assert not os.path.exists(f"{PROC}/{before}") and not os.path.exists(one.workspace)
     assert output(two, "ls; echo $HOME $A") == "/its/own 1\n"
     with pytest.raises(DialFailed, match="401"):
         output(two, "true", "another token")
@@ -166,7 +166,7 @@ def test_a_killed_keeper_takes_its_server_along(root: Path) -> None:
         sleeper = int(output(Endpoint(url=url), "sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"))
         child.kill()
     for gone in (int(pid), sleeper):
-        wait_until(lambda gone=gone: not os.path.exists(f"/proc/{gone}"), f"{gone} ends")  # type: ignore[misc]
+        wait_until(lambda gone=gone: not os.path.exists(f"{PROC}/{gone}"), f"{gone} ends")  # type: ignore[misc]
     wait_until(lambda: left(root) == [], "its guard removes the workspace")
 
 

@@ -24,7 +24,7 @@ from outfitter.pool.local import LocalSlot
 from outfitter.pool.pool import Pool
 from outfitter.transport.dial import DialledTransport
 from tests.pool.support import MovedEngine, until, with_a_pool
-from tests.support.machine import SECOND, alive
+from tests.support.machine import PROC, SECOND, alive
 
 
 def server_of(pool: Pool) -> int:
@@ -60,7 +60,7 @@ async def test_the_token_of_a_server_is_in_nobody_elses_sight(pool: Pool) -> Non
         pid = server_of(pool)
         (place,) = pool._places.values()
         assert place.link is not None
-        words = Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
+        words = Path(f"{PROC}/{pid}/cmdline").read_bytes() + Path(f"{PROC}/{pid}/environ").read_bytes()
         async with asyncio.timeout(10 * SECOND):
             with pytest.raises(OSError):
                 await _stranger(place.link.endpoint.url)

@@ -17,6 +17,8 @@ import pytest
 import outfitter
 from outfitter import Sandbox
 from outfitter.core.abilities import ABILITIES, refusal
+from outfitter.errors import MasksUnavailable
+from outfitter.host import masks
 from tests.support.machine import SECOND, alive, wait_gone
 
 HERE = Path(__file__).resolve().parents[2]
@@ -119,6 +121,19 @@ def test_sandbox_is_refused_with_the_reason() -> None:
             assert refusal("sandbox") in str(refused.value)
 
     in_a_loop(scenario)
+
+
+def test_masks_are_refused_with_the_reason() -> None:
+    with pytest.raises(MasksUnavailable) as refused:
+        masks.check(("/etc/profile",))
+    assert refusal("mask") in str(refused.value)
+
+
+def test_python_that_reads_no_environment_lacks_the_names_too() -> None:
+    # As our own programs are started between a tool and a command.
+    code = "import os, select; print(hasattr(os, 'pidfd_open'), hasattr(select, 'epoll'))"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False False\n"
 
 
 def test_client_is_told_what_is_weaker() -> None:

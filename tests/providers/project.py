@@ -10,7 +10,7 @@ from pathlib import Path
 from outfitter.env.lists import ListValue
 from outfitter.providers.base import Context, Resolution
 from outfitter.shell.activation import scrub, tool_environment
-from tests.support.machine import SECOND, alive
+from tests.support.machine import PROC, SECOND, alive
 
 LONG = 60.0 * SECOND  # for tools that finish, on a machine that is busy: mise has taken 20 s
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -50,9 +50,9 @@ class Project:
     def left_behind(self) -> list[int]:
         """Living processes with the token in their environment."""
         found = []
-        for entry in os.listdir("/proc"):
+        for entry in os.listdir(PROC):
             try:
-                if entry.isdigit() and self.token.encode() in Path(f"/proc/{entry}/environ").read_bytes():
+                if entry.isdigit() and self.token.encode() in Path(f"{PROC}/{entry}/environ").read_bytes():
                     found += [int(entry)] if alive(int(entry)) else []
             except OSError:
                 continue

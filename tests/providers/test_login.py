@@ -15,7 +15,7 @@ from outfitter.host import capture as host_capture
 from outfitter.host.tree import new_nonce
 from outfitter.providers.login import PROBES, Capture, capture
 from outfitter.shell.snapshot import ListChange, difference
-from tests.support.machine import SECOND, alive, own_children, own_descriptors
+from tests.support.machine import PROC, SECOND, alive, own_children, own_descriptors
 from tests.support.tools import program
 
 from .hostile.corpus import AFTER, CASES, Case
@@ -53,10 +53,10 @@ class Account:
     def left_behind(self) -> list[str]:
         """Living processes with the token in their environment, and files where the pipe was."""
         found = os.listdir(self.temporary)
-        for entry in os.listdir("/proc"):
+        for entry in os.listdir(PROC):
             try:
-                if entry.isdigit() and self.token.encode() in Path(f"/proc/{entry}/environ").read_bytes():
-                    found += [Path(f"/proc/{entry}/cmdline").read_text()] if alive(int(entry)) else []
+                if entry.isdigit() and self.token.encode() in Path(f"{PROC}/{entry}/environ").read_bytes():
+                    found += [Path(f"{PROC}/{entry}/cmdline").read_text()] if alive(int(entry)) else []
             except OSError:
                 continue
         return found

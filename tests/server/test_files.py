@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import outfitter
-from tests.support.machine import SECOND, alive, descriptors, peak_kib, resident_kib, wait_until
+from tests.support.machine import PROC, SECOND, alive, descriptors, peak_kib, resident_kib, wait_until
 from tests.support.pipes import piping
 from tests.support.raw import Raw
 from tests.support.servers import Server, serving
@@ -353,7 +353,7 @@ def held_back(server: Server) -> bool:
     """Whether the server has done all it can: it used no processor time for a while."""
 
     def spent() -> list[str]:
-        return Path(f"/proc/{server.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
+        return Path(f"{PROC}/{server.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
 
     before = spent()
     time.sleep(0.2 * SECOND)  # an absence has no event
@@ -361,7 +361,7 @@ def held_back(server: Server) -> bool:
 
 
 def has_open(server: Server, path: Path) -> bool:
-    for entry in Path(f"/proc/{server.pid}/fd").iterdir():
+    for entry in Path(f"{PROC}/{server.pid}/fd").iterdir():
         try:
             if entry.readlink() == path:
                 return True

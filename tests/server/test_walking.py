@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machine import children, command, wait_gone, wait_until
+from tests.support.machine import PROC, children, command, wait_gone, wait_until
 from tests.support.servers import Server, serving
 from tests.support.wire import Message, Wire
 
@@ -55,7 +55,7 @@ def walkers(server: Server) -> list[int]:
 
 def unread(pid: int) -> int:
     """Bytes of requests that a walker has not taken yet."""
-    fd = os.open(f"/proc/{pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
+    fd = os.open(f"{PROC}/{pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
     try:
         count = array.array("i", [0])
         fcntl.ioctl(fd, termios.FIONREAD, count)

@@ -52,7 +52,7 @@ def news(wire: Wire, method: str) -> list[Message]:
 def kernel_watches(server: Server) -> int:
     """How many folders the server watches, by the kernel's count."""
     total = 0
-    for entry in Path(f"/proc/{server.pid}/fdinfo").iterdir():
+    for entry in Path(f"{PROC}/{server.pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):
             total += sum(line.startswith("inotify ") for line in entry.read_text().splitlines())
     return total
@@ -303,7 +303,7 @@ def test_one_instance_serves_all_connections_and_is_left_empty(tmp_path: Path) -
                 wire.handshake()
                 assert watch_missing(wire, 1, tmp_path, [f"m{number}"])
                 wire.call("fs/watch", {"watchId": "w", "path": tmp_path.as_uri()})
-            links = [os.readlink(path) for path in Path(f"/proc/{server.pid}/fd").iterdir()]
+            links = [os.readlink(path) for path in Path(f"{PROC}/{server.pid}/fd").iterdir()]
             assert links.count("anon_inode:inotify") == 1
             assert kernel_watches(server) > 0
         wait_until(lambda: kernel_watches(server) == 0, "nothing is watched any more")

@@ -16,6 +16,7 @@ from outfitter.contract.trust import PROJECT, tables_of
 from outfitter.errors import FileInvalid
 
 from .machine import SECOND
+from .portable import unmarked
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -111,7 +112,7 @@ def allow_suggestions(contract: Contract, folder: Path) -> None:
 
 def variables(printed: bytes) -> dict[str, str]:
     """What `env -0` has printed."""
-    pairs = printed.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    pairs = unmarked(printed).decode("utf-8", "surrogateescape").split("\0")[:-1]
     return dict(pair.split("=", 1) for pair in pairs)
 
 

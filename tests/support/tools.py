@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from outfitter.system import LINUX, PLATFORM
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 IN_CI = os.environ.get("CI") == "true"
 
@@ -23,8 +25,19 @@ def missing(what: str, remedy: str) -> None:
     pytest.skip(reason)
 
 
+# Programs whose builds for Linux end at once without epoll or eventfd: `make test-portable` forbids both.
+NEED_LINUX = {"fish", "mise", "node"}
+
+
+def needs_linux(what: str) -> None:
+    """Skips the running test where calls are forbidden that `what` is built upon."""
+    if PLATFORM == "linux" and not LINUX:
+        pytest.skip(f"Linux only: {what} for Linux does not start without epoll")
+
+
 def codex_binary() -> Path:
     """The native Codex executable, which is the reference server and the stock client."""
+    needs_linux("Codex")
     found = sorted((ROOT / ".tools/node_modules/@openai").glob("codex-*/vendor/*/bin/codex"))
     if not found:
         missing("the Codex CLI", "run `make tools`")
@@ -33,6 +46,7 @@ def codex_binary() -> Path:
 
 def claude_binary(which: str = "claude") -> Path:
     """Claude Code, as `make tools` installs it: "claude", or "claude-next", which is newer. No other one."""
+    needs_linux("Claude Code")
     path = ROOT / ".tools" / which / "package/claude"
     if not path.exists():
         missing(f"Claude Code ({which})", "run `make tools`")
@@ -57,6 +71,8 @@ def pyright() -> list[str]:
 
 def program(name: str) -> str:
     """The path of a program: one that `make tools` installed, or the system's."""
+    if name in NEED_LINUX:
+        needs_linux(name)
     path = shutil.which(name, path=f"{ROOT}/.tools/bin:{os.environ.get('PATH', os.defpath)}")
     if path is None:
         missing(name, f"run `make tools`, or install {name} (Debian: apt-get install {name})")

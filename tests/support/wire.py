@@ -15,6 +15,8 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from .portable import unmarked
+
 Message = dict[str, Any]  # test data is whatever JSON holds
 SECONDS = 20.0  # how long a test waits for a message that must come
 OVERTAKEN_SECONDS = 0.3  # and for one that a later one has overtaken
@@ -119,14 +121,14 @@ class Wire:
         return {m["params"]["seq"]: m for m in mine if "seq" in m["params"]}  # not what its proxy says
 
     def output(self, process: str, stream: str | None = None) -> bytes:
-        """The output received so far, in order of seq."""
+        """The output received so far, in order of seq, without a mark of ours."""
         mine = [
             m["params"]
             for m in self.notices
             if m["method"] == "process/output" and m["params"]["processId"] == process
         ]
         mine.sort(key=lambda p: p["seq"])
-        return b"".join(base64.b64decode(p["chunk"]) for p in mine if stream in (None, p["stream"]))
+        return unmarked(b"".join(base64.b64decode(p["chunk"]) for p in mine if stream in (None, p["stream"])))
 
     def exit_code(self, process: str, seconds: float = SECONDS) -> int:
         code: int = self.until(

@@ -27,7 +27,7 @@ from outfitter.transport.tls import TlsSocket
 from outfitter.transport.websocket import WebSocketTransport
 from tests.support.certificates import Pair, authority, server_pair
 from tests.support.handloop import HandLoop
-from tests.support.machine import SECOND, wait_until
+from tests.support.machine import PROC, SECOND, wait_until
 from tests.support.proxy import Cutter
 from tests.support.raw import UPGRADE, frame
 from tests.support.servers import Server, serving
@@ -669,7 +669,7 @@ def test_a_renewal_reaches_new_connections_and_disturbs_no_open_one(tmp_path: Pa
 
 def test_a_server_without_tls_does_not_load_it(tmp_path: Path, server: Server) -> None:
     def loaded(pid: int) -> bool:
-        return "/_ssl." in Path(f"/proc/{pid}/maps").read_text()
+        return "/_ssl." in Path(f"{PROC}/{pid}/maps").read_text()
 
     async def scenario(url: str) -> None:
         async with connect(url) as client:

@@ -67,7 +67,8 @@ ABILITIES = (
         "inotify",
         "watchfiles, from the extra outfitter[watch]",
         "changes come some 0.1 s later, a rename is a removal and a creation, what came and went at once is "
-        "not told; without the extra it is refused",
+        "not told; paths that are missing are not watched, clients look for them; without the extra it is "
+        "refused",
     ),
     Ability(
         "races",

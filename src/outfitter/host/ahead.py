@@ -31,6 +31,7 @@ def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from outfitter.env.ahead import told
     from outfitter.host.behind import REPORT
+    from outfitter.system import LINUX
 
     plan = told(sys.argv[1:])
     as_started()
@@ -38,6 +39,8 @@ def main() -> None:
         files = {path: checked(path, digest) for path, digest in plan.files.items()}
     except NotAsChecked as error:
         _fail(f"{error}. Nothing was run: try again.")
+    if not LINUX:
+        _become([*plan.tool, *plan.rest], os.environ)  # nothing is frozen there (core.abilities, "frozen")
     report = os.memfd_create("report", 0)  # the tool, and what it starts, inherit it
     tool = [*plan.tool, REPORT, str(report), *plan.rest]
     status = _asked(plan.top, files, tool)

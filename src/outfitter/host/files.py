@@ -34,7 +34,16 @@ _TAKER_SECONDS = 30.0  # how long the reader of a FIFO may take nothing before a
 _NOFOLLOW_DIRECTORY = FOLDER | os.O_NOFOLLOW
 # Errors that mean: this name cannot be replaced, but what it names may be writable.
 _WRITE_IN_PLACE = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV, errno.EROFS, errno.EOPNOTSUPP, errno.ENOSYS}
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EBUSY,
+        errno.EXDEV,
+        errno.EROFS,
+        errno.EOPNOTSUPP,
+        errno.ENOTSUP,
+        errno.ENOSYS,
+    }
 )
 
 

@@ -13,12 +13,14 @@ from ..core.abilities import refusal
 from ..core.launch import Launch
 from ..errors import MasksUnavailable
 from ..system import LINUX
-from .spawn import Spawner, Stdio
+from .spawn import Stdio
 from .starters import Starter, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .spawn import Spawner
 
 # Sets of files at a time: each user and each HOME has one, and a startup file that comes or goes makes a new
 # one. The oldest ends when there are more; its commands go on.
@@ -86,4 +88,6 @@ def existing(paths: list[str], exists: Callable[[str], bool] = os.path.exists) -
 
 def check(paths: tuple[str, ...]) -> None:
     """Raises MasksUnavailable if startup files cannot be masked here."""
+    from .unix import Spawner
+
     _masking(Spawner(), paths).close()

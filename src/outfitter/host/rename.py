@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 _AT_FDCWD = -100
 _NOREPLACE = 1
 # From a C library, kernel or file system that does not know how.
-_UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+# The last two are one number on Linux, and two on a Mac.
+_UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _renameat2: Callable[..., int] | None = getattr(_libc, "renameat2", None)

@@ -6,6 +6,7 @@ other end of a pipe of its keeper and ends with it, whatever ends the keeper. No
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
@@ -373,7 +374,12 @@ class _Server:
         return said.decode("ascii", "replace").splitlines()
 
     def wait(self, seconds: float = _FOREVER) -> None:
-        """Returns when it has ended, or the time is up. On Linux, which nodes have."""
+        """Returns when it has ended, or the time is up: by its descriptor where there is one, as `subprocess`
+        looks only every 50 ms."""
+        if not LINUX:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(seconds)
+            return
         try:
             watched = os.pidfd_open(self.pid)
         except OSError:
@@ -406,16 +412,9 @@ class _Server:
         return self._ended(Stopped(True))
 
     def _has_ended(self) -> bool:
-        """Waits for its end, for a while: by its descriptor where there is one, as `subprocess` looks only
-        every 50 ms."""
-        if LINUX:
-            self.wait(END_SECONDS)
-            return self._child.poll() is not None
-        try:
-            self._child.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        """Waits for its end, for a while."""
+        self.wait(END_SECONDS)
+        return self._child.poll() is not None
 
     def _ended(self, how: Stopped) -> Stopped:
         assert self._child.stdout is not None

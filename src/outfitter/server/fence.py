@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # A fence is at least so many pings long, so that a client is not given up for one that got lost.
 BEATS = 4
-_CLOCK = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class FenceReached(Exception):

@@ -334,6 +334,7 @@ def _run(loop: EpollLoop, settings: ServerSettings) -> bool:
 
 def _end_with_stdin(loop: EpollLoop) -> None:
     """Whoever has started us holds the other end of a pipe: the kernel closes it when he is killed."""
+    import stat
 
     def read() -> None:
         try:
@@ -347,6 +348,10 @@ def _end_with_stdin(loop: EpollLoop) -> None:
             loop.stop()
 
     try:
+        mode = os.fstat(0).st_mode
+        # By its kind: not every system refuses to wait for a file, which is always at its end.
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
+            raise OSError
         loop.add_reader(0, read)
     except OSError:
         raise SettingInvalid(

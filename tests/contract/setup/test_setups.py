@@ -26,7 +26,7 @@ from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, SettingInvalid, SetupBlocked, SetupFailed
 from outfitter.host import keyring
 from outfitter.host.capture import Captured, capture
-from tests.support.machine import KEYRING, SECOND, wait_until
+from tests.support.machine import KEYRING, PROC, SECOND, wait_until
 from tests.support.tools import program
 
 HERE = Origin("test", "here")
@@ -414,7 +414,7 @@ def test_one_that_is_killed_in_the_middle_runs_again(site: Site) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
     script = int((site.home / "pid").read_text())
-    wait_until(lambda: not Path(f"/proc/{script}").exists(), "the script ends with it", 10 * SECOND)
+    wait_until(lambda: not Path(f"{PROC}/{script}").exists(), "the script ends with it", 10 * SECOND)
     assert site.setups.status(site.use()).state == "interrupted"
     (site.home / "quick").touch()
     assert (site.layer().values["A"], site.runs()) == ("1", 2)

@@ -1,3 +1,3 @@
-"""Read by a Python that is not of `.venv`, or outside of a namespace, through PYTHONPATH."""
+"""Read by a Python where no namespace could be made, through PYTHONPATH."""
 
 import lacking_names  # noqa: F401
