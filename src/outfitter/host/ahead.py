@@ -7,7 +7,6 @@ namespace: what a project's files look like in it is nothing to the command. Sta
 
 from __future__ import annotations
 
-import marshal
 import os
 import sys
 
@@ -30,6 +29,7 @@ def program_words() -> list[str]:
 def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from outfitter.env.ahead import told
+    from outfitter.env.report import decode
     from outfitter.host.behind import REPORT
     from outfitter.system import LINUX
 
@@ -48,7 +48,7 @@ def main() -> None:
     os.close(report)
     if not said:
         _end(status)
-    env, command, folder, mask = marshal.loads(said)
+    env, command, folder, mask = decode(said)
     _take_terminal()
     if folder != os.getcwd():
         os.chdir(folder)

@@ -36,11 +36,11 @@ def main() -> None:
     env, command = put_right(os.environ, words)
     if report is None:
         become(command, env)
-    import marshal
+    from outfitter.env.report import encode
 
-    mask = os.umask(0)
+    umask = os.umask(0)
     with open(report, "wb") as file:
-        file.write(marshal.dumps((env, command, os.getcwd(), mask)))
+        file.write(encode(env, command, os.getcwd(), umask))
 
 
 def _report(words: list[str]) -> tuple[int | None, list[str]]:

@@ -61,11 +61,11 @@ def _made(
     mark: int | None,
 ) -> Made:
     """What the tools leave for a command. Raises LaunchFailed."""
-    import marshal
-
+    from ..env.report import LARGEST, decode
     from ..host.ahead import NotAsChecked, checked
     from ..host.behind import REPORT, program_words
     from ..host.frozen import FrozenFiles
+    from ..host.memoryfiles import memory_file
     from ..host.sandbox.tools import confining
     from ..host.tool import run_tool
     from ..host.within import Within
@@ -77,24 +77,27 @@ def _made(
     except NotAsChecked as error:
         raise LaunchFailed(str(error), what=f"{error}. Nothing was run: try again") from None
     argv = [*ready.prefix, *program_words(), REPORT, str(_REPORT), *holds.words, "true"]
-    report = os.memfd_create("report")
+    report = memory_file("report")
     try:
         frozen = FrozenFiles(holds.frozen[0][0], files, required=True)
         with Within(confining(confinement, own[0], own[1:]), frozen):
             ran = run_tool(
                 argv, cwd, holds.given(given), timeout=limit or _SECONDS, mark=mark, descriptors=(report,)
             )
-        said = os.pread(report, os.fstat(report).st_size, 0)
+        said = os.pread(report, LARGEST + 1, 0)
     finally:
         os.close(report)
     if ran.outcome == "not-started":
         raise LaunchFailed(ran.failure, what=f"{argv[0]} was not started: {ran.failure}")
-    if not said:
-        code = _FAILED if ran.code is None or ran.outcome != "exited" else ran.code
+    try:
+        if said:
+            env, _, folder, mask = decode(said)
+            return Made(given, env, folder, mask if mask != _umask() else None)
         why = "" if ran.outcome == "exited" else f"outfitter: {argv[0]} did not finish ({ran.outcome})\n"
-        return Made(given, failure=ran.stderr.decode(errors="replace") + why, code=code % 256 or _FAILED)
-    env, _, folder, mask = marshal.loads(said)
-    return Made(given, env, folder, mask if mask != _umask() else None)
+    except ValueError as error:
+        why = f"outfitter: what {argv[0]} has left cannot be read: {error}\n"
+    code = _FAILED if ran.code is None or ran.outcome != "exited" else ran.code
+    return Made(given, failure=ran.stderr.decode(errors="replace") + why, code=code % 256 or _FAILED)
 
 
 def _umask() -> int:
