@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outfitter.core.narrowing import narrowed, strictest, told
@@ -69,6 +69,19 @@ def test_the_order_does_not_matter(one: Confinement, other: Confinement) -> None
     assert narrowed(one, other) == narrowed(other, one)
 
 
+@example(
+    settled(
+        False, canonical([Rule("/", "write"), Rule("/.git", "write"), Rule("/.agents", "read")]), (), None
+    )
+)
+@example(
+    settled(
+        False,
+        canonical([Rule(f"/{name}", "write") for name in ("", *PROTECTED)] + [Rule("/.git/.git", "read")]),
+        (),
+        None,
+    )
+)
 @given(CONFINEMENTS)
 def test_a_confinement_can_be_told_and_bound_again(one: Confinement) -> None:
     assert bind(SandboxContext(told(one)), cwd=None, tmpdir=None) == one

@@ -264,8 +264,6 @@ def _bound(
 
 
 _EVERYTHING = (Rule("/", WRITE),)
-# Where everything may be written but protected names, because one of them was named: this says so.
-_NARROWED = Rule(f"/{PROTECTED[0]}", READ)
 
 
 def canonical(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -293,9 +291,13 @@ def canonical(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def narrower(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Rules of a confinement: where they would allow to write everything, one says that they do not."""
+    """Rules of a confinement: where they would allow to write everything but protected names, one of these
+    says so. It is one that may not be written, or the rule would be another one."""
     if rules and rules[0].path == "/" and all(rule.access == WRITE for rule in rules):
-        rules = sorted([*rules, _NARROWED], key=lambda rule: _parts(rule.path))
+        written = {rule.path for rule in rules}
+        names = [f"{rule.path.rstrip('/')}/{name}" for rule in rules for name in PROTECTED]
+        said = Rule(next(path for path in names if path not in written), READ)
+        rules = sorted([*rules, said], key=lambda rule: _parts(rule.path))
     return tuple(rules)
 
 
