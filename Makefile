@@ -65,7 +65,7 @@ test-installs: setup
 chaos: setup
 	@OUTFITTER_CHAOS=1 scripts/test -v -s tests/end_to_end/test_chaos.py tests/end_to_end/test_faults.py \
 		tests/server/test_http.py::test_memory_stays_flat_while_a_slow_reader_gets_all_of_it \
-		tests/pool/test_leaks.py tests/engines/test_ray_losses.py $(ARGS)
+		tests/pool/test_leaks.py $(ARGS)
 
 check: setup
 	@scripts/check
