@@ -83,6 +83,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/sandbox/",
         "server/test_confined_files.py",
         "server/test_sandbox.py",
+        "server/test_wrapping.py",
         "contract/setup/test_confined.py",
         "cli/test_run_sandbox.py",
         "cli/test_confined_providers.py",
