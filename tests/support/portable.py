@@ -28,6 +28,14 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_watchdog.py::test_watchdog_is_one_idle_shell",
         "server/test_tokens.py::test_pipe_may_bring_a_token",
         "server/test_search.py::test_what_the_kernel_does_not_let_us_read_is_told",
+        "contract/test_keptoverlays.py::test_a_folder_that_cannot_be_written_to_is_told",
+        "providers/test_inherited.py::test_a_variable_that_the_interpreter_made_up_is_not_inherited",
+        "providers/test_inherited.py::test_the_same_variable_is_inherited_when_it_was_given",
+    ),
+    "/dev/fd is in /proc, which a Mac does not need for it": (
+        "pool/test_certificate.py::test_servers_of_a_slot_show_its_certificate_and_keep_its_key",
+        "pool/test_kubeconfig.py::test_certificates_are_used_from_memory_and_secrets_are_not_shown",
+        "pool/test_kubernetes.py",
     ),
     "Python cannot set back two signals of Linux's C library": (
         "host/test_spawn.py::test_child_has_no_signal_blocked_or_ignored",
@@ -37,6 +45,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "it mounts something": ("host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",),
     "statx tells when a file was made": (
+        "contract/setup/test_setups.py::test_a_worktree_that_was_made_again_is_set_up_again",
         "host/test_files.py::test_birth_is_told_whether_links_are_followed_or_not",
     ),
     "extended attributes are not kept": (
@@ -47,9 +56,14 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "pipes are as wide as the system makes them": (
         "host/test_process.py::test_user_who_has_pipes_enough_keeps_the_usual_one",
+        "observe/test_audit.py::test_line_that_was_torn_spoils_no_other",
     ),
     "the mark is a variable of the environment, not a limit": (
         "test_local.py::test_run_takes_directory_environment_and_policy",
+        "client/test_environment.py::test_summaries_come_with_a_command_when_they_were_asked_for",
+        "client/test_over_every_way.py::test_environment_is_the_executors_with_ours_on_top",
+        "contract/test_answers.py::test_explain_agrees_with_the_child_whoever_asks",
+        "providers/test_login.py::test_mark_of_a_server_is_on_what_startup_files_start",
         "host/test_spawn.py::test_mark_is_in_the_child_and_not_in_us",
         "host/test_tree.py::test_ourselves_and_the_unmarked_are_never_found",
     ),
@@ -84,6 +98,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "server/test_confined_files.py",
         "server/test_sandbox.py",
         "server/test_wrapping.py",
+        "client/test_sandbox.py",
         "contract/setup/test_confined.py",
         "cli/test_run_sandbox.py",
         "cli/test_confined_providers.py",
@@ -101,6 +116,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "end_to_end/test_upgrade.py",
         "end_to_end/test_upgrade_codex.py",
         "cli/test_upgrade.py",
+        "client/test_token.py::test_a_token_is_read_again_when_the_client_dials_again",
         "host/test_reexec.py",
     ),
     "commands do not run as another user": (
@@ -110,6 +126,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "files are not frozen": (
         "host/test_frozen.py",
+        "contract/test_frozen.py",
         "host/test_ahead.py",
     ),
     "the module is for Linux": (
@@ -133,6 +150,10 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "who goes first when memory is short is told in /proc": (
         "host/test_limits.py::test_who_takes_more_than_there_is_for_all_of_them_fails",
+    ),
+    "only its keeper can wait for a server: the pool notices its end by the connection": (
+        "pool/test_local.py::TestLocal::test_a_slot_whose_keeper_is_killed_is_gone",
+        "pool/test_relayed.py::TestLocalThroughARelay::test_a_slot_whose_keeper_is_killed_is_gone",
     ),
     "TCP_CORK is Linux's": (
         "transport/test_tls.py::test_the_end_of_tls_is_noticed_behind_a_message_and_without_the_end_of_tcp",

@@ -25,14 +25,14 @@ def missing(what: str, remedy: str) -> None:
     pytest.skip(reason)
 
 
-# Programs whose builds for Linux end at once without epoll or eventfd: `make test-portable` forbids both.
-NEED_LINUX = {"fish", "mise", "node"}
+# Programs whose builds for Linux end at once without epoll, eventfd or /proc: `make test-portable` has none.
+NEED_LINUX = {"direnv", "fish", "mise", "nix", "node", "uv"}
 
 
 def needs_linux(what: str) -> None:
     """Skips the running test where calls are forbidden that `what` is built upon."""
     if PLATFORM == "linux" and not LINUX:
-        pytest.skip(f"Linux only: {what} for Linux does not start without epoll")
+        pytest.skip(f"Linux only: {what} for Linux does not start without epoll or /proc")
 
 
 def codex_binary() -> Path:
