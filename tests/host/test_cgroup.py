@@ -82,8 +82,12 @@ def test_nothing_is_left_of_the_groups(home: str, tmp_path: Path) -> None:
             wire.start(f"p{number}", ["true"])
             wire.closed(f"p{number}")
         [group] = [name for name in os.listdir(home) if name.startswith("outfitter-")]
-        # A closed command's group is gone; its session's is there.
-        assert [files for _, folders, files in os.walk(f"{home}/{group}/0") if folders] == []
+        # A closed command's group goes, after its end was told; its session's is there.
+        session = f"{home}/{group}/0"
+        wait_until(
+            lambda: not any(folders for _, folders, _ in os.walk(session)), "no command's group is left"
+        )
+        assert os.path.exists(session)
     assert [name for name in os.listdir(home) if name.startswith("outfitter-")] == []
 
 
