@@ -35,9 +35,9 @@ auth_bearer_token = "{token}"
 
 
 def commands(host: Machine) -> list[str]:
-    """The README's commands, with the host's address for the name, which somebody would have to resolve."""
+    """The README's commands on the host, with its address for the name, which somebody would have to resolve."""
     page = (ROOT / "README.md").read_text().partition("### You run machines for others")[2]
-    block = page.split("```")[1].replace("\\\n", "")
+    block = page.split("```")[1].partition("# On another machine")[0].replace("\\\n", "")
     found = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
     places = {"wss://0.0.0.0:8765": f"wss://{host.address}:0", "DNS:build.example.com": f"IP:{host.address}"}
     for old, new in places.items():
