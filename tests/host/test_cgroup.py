@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -78,17 +79,19 @@ def test_death_of_the_server_ends_it_too(home: str, tmp_path: Path) -> None:
 def test_nothing_is_left_of_the_groups(home: str, tmp_path: Path) -> None:
     with serving("outfitter", tmp_path, "--cgroup") as server, Wire(server.url) as wire:
         wire.handshake()
+        wire.start("p", ["cat", "/proc/self/cgroup"])
+        wire.closed("p")
+        [group] = re.findall(r"/(outfitter-\w+)/", wire.output("p").decode())
         for number in range(3):
             wire.start(f"p{number}", ["true"])
             wire.closed(f"p{number}")
-        [group] = [name for name in os.listdir(home) if name.startswith("outfitter-")]
         # A closed command's group goes, after its end was told; its session's is there.
         session = f"{home}/{group}/0"
         wait_until(
             lambda: not any(folders for _, folders, _ in os.walk(session)), "no command's group is left"
         )
         assert os.path.exists(session)
-    assert [name for name in os.listdir(home) if name.startswith("outfitter-")] == []
+    assert group not in os.listdir(home)
 
 
 def test_groups_of_servers_that_were_killed_are_tidied_up(home: str) -> None:
@@ -100,3 +103,15 @@ def test_groups_of_servers_that_were_killed_are_tidied_up(home: str) -> None:
     finally:
         groups.tidy()
     assert not os.path.exists(groups.root)
+
+
+def test_groups_of_a_server_that_lives_are_left_alone(home: str) -> None:
+    """A command is about to enter one, which is still empty."""
+    living = cgroup.Cgroups(Marks(tree.new_nonce()))
+    try:
+        empty = living.made(living._marks.new(0))
+        cgroup.Cgroups(Marks(tree.new_nonce())).tidy()
+        assert os.path.exists(empty)
+    finally:
+        living.tidy()
+    assert not os.path.exists(living.root)

@@ -10,12 +10,14 @@ The layout: `outfitter-PREFIX/SESSION/PROCESS`, below the server's own group; PR
 from __future__ import annotations
 
 import os
+from fcntl import LOCK_EX, LOCK_NB, flock
 
 from ..core.abilities import refusal
 from ..core.marks import Marks
 from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
 from ..system import LINUX
+from .pipes import let_go
 
 
 class Cgroups:
@@ -26,23 +28,30 @@ class Cgroups:
             raise HostUnsupported(refusal("limits"))
         self._marks = marks
         self._home = own_group()
-        self.root = f"{self._home}/outfitter-{marks.prefix}"
         self._tidy_after_others()
+        self.claim()
+        if not os.path.exists(f"{self.root}/cgroup.kill"):
+            self.tidy()
+            raise HostUnsupported("--cgroup needs cgroup.kill, which Linux 5.14 and later have")
+
+    def claim(self) -> None:
+        """Makes the group of these marks, or takes over what an earlier version has made, and holds it for as
+        long as this process lives: others tidy up what nobody holds. Raises HostUnsupported."""
+        self.root = f"{self._home}/outfitter-{self._marks.prefix}"
         try:
-            os.mkdir(self.root)
+            os.makedirs(self.root, exist_ok=True)
+            self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise HostUnsupported(
                 f"--cgroup: cannot create a control group in {self._home} ({error.strerror}); run as root, "
                 "or in a systemd unit with Delegate=yes"
             ) from None
-        if not os.path.exists(f"{self.root}/cgroup.kill"):
-            os.rmdir(self.root)
-            raise HostUnsupported("--cgroup needs cgroup.kill, which Linux 5.14 and later have")
+        flock(self._held, LOCK_EX)
 
     def _tidy_after_others(self) -> None:
-        """Removes the empty groups of servers that were killed. A living one makes its own again."""
+        """Removes the empty groups of servers that were killed."""
         for name in os.listdir(self._home):
-            if name.startswith("outfitter-"):
+            if name.startswith("outfitter-") and not _is_held(f"{self._home}/{name}"):
                 _remove_empty(f"{self._home}/{name}")
 
     def _path(self, mark: int) -> str:
@@ -90,8 +99,28 @@ class Cgroups:
             pass
 
     def tidy(self, session: int | None = None) -> None:
-        """Removes the empty groups of a session, or all."""
-        _remove_empty(self.root if session is None else f"{self.root}/{session}")
+        """Removes the empty groups of a session, or all, which are not held any more then."""
+        if session is not None:
+            _remove_empty(f"{self.root}/{session}")
+            return
+        held, self._held = self._held, -1
+        let_go(held)
+        _remove_empty(self.root)
+
+
+def _is_held(group: str) -> bool:
+    """Whether the server that has made a group lives, or nobody can say."""
+    try:
+        fd = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        flock(fd, LOCK_EX | LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def _remove_empty(top: str) -> None:

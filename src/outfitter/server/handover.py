@@ -112,8 +112,7 @@ def _adopt_marks(sessions: Sessions, told: Told) -> None:
         cgroups.tidy()  # the group that it has made for itself
     sessions.marks.prefix, sessions.marks._next_process = told
     if cgroups is not None:
-        cgroups.root = f"{cgroups._home}/outfitter-{sessions.marks.prefix}"
-        os.makedirs(cgroups.root, exist_ok=True)
+        cgroups.claim()
         sessions.watchdog._group = cgroups.root
 
 
