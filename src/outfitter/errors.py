@@ -205,7 +205,7 @@ class LeaseLost(SessionExpired):
         where = f" on {self.node}" if self.node else ""
         said = f"the executor{where} is lost ({self.reason}): {self.detail}"
         if self.fenced_after:
-            said += f"; its commands have ended for certain in {self.fenced_after:.0f} s"
+            said += f"; its last command ends within {self.fenced_after:.0f} s"
         return said
 
 
