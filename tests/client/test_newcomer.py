@@ -233,7 +233,7 @@ def test_plain_module_shares_a_client_too() -> None:
 
 
 def test_environment_is_reached_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = Path(__file__).parents[2] / ".venv" / "bin" / "outfitter"
+    program = Path(sys.executable).with_name("outfitter")
     told = f'[[environments]]\nid = "build"\nprogram = "{program}"\nargs = ["serve", "--listen", "stdio"]\n'
     (tmp_path / "environments.toml").write_text(told)
     monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path))

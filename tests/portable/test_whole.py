@@ -21,8 +21,7 @@ from outfitter.errors import MasksUnavailable
 from outfitter.host import masks
 from tests.support.machine import SECOND, alive, wait_gone
 
-HERE = Path(__file__).resolve().parents[2]
-PROGRAM = str(HERE / ".venv" / "bin" / "outfitter")
+PROGRAM = str(Path(sys.executable).with_name("outfitter"))
 
 
 def in_a_loop(scenario: Callable[..., Awaitable[None]], *args: object) -> None:
