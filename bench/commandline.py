@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
-from bench.arms import ExecArm
+from bench.arms import ROOT, ExecArm
 from bench.errors import BenchError
 from bench.measure import Effort, Metric, Values, Workload
 from bench.sshd import shared_ssh
@@ -57,13 +57,13 @@ def _cpu(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _others(ssh: list[str] | None, path: str) -> dict[str, list[str]]:
-    """The other tools that are here."""
+def _others(ssh: list[str] | None, path: str, python: str) -> dict[str, list[str]]:
+    """The other tools that are here. uv is told the interpreter: a shim in the PATH would cost more than uv."""
     found: dict[str, list[str]] = {}
     if direnv := shutil.which("direnv", path=path):
         found["direnv"] = [direnv, "exec", ".", "/bin/true"]
     if uv := shutil.which("uv", path=path):
-        found["uv"] = [uv, "run", "-q", "--offline", "--no-project", "--", "/bin/true"]
+        found["uv"] = [uv, "run", "-q", "--offline", "--no-project", "--python", python, "--", "/bin/true"]
     if ssh is not None:
         found["ssh"] = [*ssh, "true"]
     return found
@@ -98,7 +98,7 @@ def _measure(
         "version": [arm.program, "--version"],
         "run": [arm.program, "run", "--", "true"],
         "on": [arm.program, "run", "--on", f"ws://{host}:{port}", "--", "true"],
-        **_others(ssh, f"{env['PATH']}:{ours}"),
+        **_others(ssh, f"{ROOT}/.tools/bin:{env['PATH']}", python),
     }
     project = _project(folder)
     times: dict[str, list[float]] = {name: [] for name in (*ways, "project")}
