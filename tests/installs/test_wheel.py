@@ -74,17 +74,19 @@ def tool(name: str) -> str:
 
 
 @pytest.mark.timeout(SECONDS)
-def test_pipx_installs_it(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", PYTHONS)
+def test_pipx_installs_it(version: str, wheel: Path, tmp_path: Path) -> None:
     pipx = tool("pipx")
     folders = {"PIPX_HOME": "home", "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "share/man"}
     env = {**os.environ, **{name: str(tmp_path / folder) for name, folder in folders.items()}}
-    call(pipx, "install", "--python", sys.executable, wheel, env=env)
+    call(pipx, "install", "--python", python(version), wheel, env=env)
     check(tmp_path / "bin" / "outfitter", tmp_path, tmp_path)
 
 
 @pytest.mark.timeout(SECONDS)
-def test_uv_installs_it(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", PYTHONS)
+def test_uv_installs_it(version: str, wheel: Path, tmp_path: Path) -> None:
     uv = tool("uv")
     env = {**os.environ, "UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    call(uv, "tool", "install", "--python", sys.executable, wheel, env=env)
+    call(uv, "tool", "install", "--python", python(version), wheel, env=env)
     check(tmp_path / "bin" / "outfitter", tmp_path / "tools" / "outfitter", tmp_path)
