@@ -308,7 +308,7 @@ class RequestFailed(OutfitterError):
 
     `data` is None if the server sent no object; `sent` has all three as they came. `errno` is the number of
     the operating system's error on this machine, and `path` or `program` what the request was about, where
-    they are known.
+    they are known. `as_oserror` is for callers who know Python's own errors alone.
     """
 
     slug = "request-failed"
@@ -328,6 +328,24 @@ class RequestFailed(OutfitterError):
         # As an OSError it has some of them in places that nobody would copy.
         more = {name: getattr(self, name) for name in ("errno", "filename") if hasattr(self, name)}
         return type(self), self.sent, {**self.__dict__, **more}
+
+    def as_oserror(self, path: str | None = None) -> OSError:
+        """Python's own error of the same kind, as if the file were here; `path` if it had another name.
+
+            try:
+                await client.files.read("no-such-file")
+            except outfitter.RequestFailed as error:
+                print(error.as_oserror())  # [Errno 2] No such file or directory: 'no-such-file'
+
+        Without an `errno` it is EIO, with what the server said.
+        """
+        import errno
+        import os
+
+        named = next((one for one in (path, self.path, self.program) if one is not None), None)
+        if self.errno is None:
+            return OSError(errno.EIO, self.message, named)
+        return OSError(self.errno, os.strerror(self.errno), named)
 
     def __str__(self) -> str:
         reason = None if self.data is None else self.data.get("reason")

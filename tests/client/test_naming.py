@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import pickle
 
 import pytest
@@ -33,6 +34,21 @@ def test_file_error_is_pythons_own_and_names_the_path(
     assert found.args == (-32603, "no", {"errno": symbol})
     again = pickle.loads(pickle.dumps(found))
     assert (type(again), str(again), again.errno) == (kind, str(found), found.errno)
+
+
+@pytest.mark.parametrize(("symbol", "kind"), [("ENOENT", FileNotFoundError), ("ELOOP", OSError)])
+def test_every_file_error_can_become_pythons_own(symbol: str, kind: type[OSError]) -> None:
+    found = file_failure(RequestFailed(-32603, "no", {"errno": symbol}), "/a/b").as_oserror()
+    number = getattr(errno, symbol)
+    assert (type(found), found.args, found.filename) == (kind, (number, os.strerror(number)), "/a/b")
+
+
+def test_pythons_own_error_may_name_another_path_and_is_eio_if_nobody_knows() -> None:
+    program = launch_failure(RequestFailed(-32603, "no", {"errno": "EACCES", "subject": "program"}), "x", "/")
+    assert isinstance(program.as_oserror(), PermissionError)
+    assert (program.as_oserror().filename, program.as_oserror("y").filename) == ("x", "y")
+    unknown = RequestFailed(-32603, "odd").as_oserror()
+    assert (unknown.errno, unknown.strerror, unknown.filename) == (errno.EIO, "odd", None)
 
 
 def test_the_reference_says_the_number_in_its_text_alone() -> None:
