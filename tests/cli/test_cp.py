@@ -142,6 +142,7 @@ def test_mistakes_are_told(user: User, server: Server) -> None:
         (f":{server.home}/nonesuch", "x"): "nonesuch does not exist",
         ("folder", f":{server.home}/x"): "is a directory: add --recursive to copy it",
         ("file", "mars:/x"): "no environment is named 'mars'",
+        ("file", f"{server.url}:/x"): "is a URL: write --on URL for the server, and :PATH",
         ("/", f":{server.home}/"): "the root directory has no name to copy",
     }
     for args, text in cases.items():

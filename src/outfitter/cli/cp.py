@@ -90,6 +90,8 @@ def split(text: str, flags: dict[str, Any]) -> tuple[str, str]:
         if flags["on"] is None:
             raise SettingInvalid(f"{text!r} is a path on the executor of --on: add --on NAME or --on URL")
         return "", path
+    if path.startswith("//"):
+        raise SettingInvalid(f"{text!r} is a URL: write --on URL for the server, and :PATH for a path on it")
     configuration = load(os.environ, flags["codex_home"])
     known = [LOCAL, *(one.id for one in configuration.environments)]
     if name not in known:
