@@ -14,7 +14,6 @@ from .test_help import PAGES
 
 # They run until they are stopped, or print what another program reads.
 WITHOUT = {"serve", "forward", "up", "rendezvous serve", "completion", "help", "hook claude", "hook codex"}
-WITHOUT |= {"config schema", "pool run", "env export"}  # JSON alone; `--format json`
 
 
 def told(user: User, *args: str, status: int = 0) -> Any:
@@ -64,6 +63,14 @@ def test_codex_settings_are_told_by_their_names(user: User) -> None:
     assert told(user, "config", "import-codex", str(file)) == expected
     file.write_text("allow_login_shell = false\n")
     assert told(user, "config", "import-codex", str(file)) == {"file": str(file), "allow_login_shell": False}
+
+
+def test_what_is_json_already_takes_the_flag_too(user: User) -> None:
+    assert told(user, "config", "schema")["$schema"]
+    assert told(user, "env", "export", "--env", "A=1", "--only", "A") == {"A": "1"}
+    for args in (("env", "export"), ("env", "export", "--json", "--format", "shell")):
+        done = user.run(*args)
+        assert (done.returncode, b"name one format" in done.stderr) == (2, True)
 
 
 def test_first_contract_is_an_object(user: User) -> None:

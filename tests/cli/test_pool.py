@@ -53,7 +53,9 @@ def test_tasks_run_and_their_results_come_as_lines(user: User, root: Path) -> No
         {"id": "refused", "command": ["true"], "setup": ["false"]},
         {"id": "long", "script": "head -c 3000 /dev/zero"},
     )
-    done = user.run("pool", "run", "--jobs", jobs, "--size", "2", "--max-output", "1000", env=env(root))
+    done = user.run(
+        "pool", "run", "--jobs", jobs, "--json", "--size", "2", "--max-output", "1000", env=env(root)
+    )
     found = results(done.stdout)
     assert done.returncode == 3, done.stderr
     assert (found["plain"]["state"], found["plain"]["stdout"], found["plain"]["stderr"]) == (

@@ -16,7 +16,7 @@ from . import completion
 from .agents.commands import agent_group, contract_group
 from .completion import SHELLS
 from .env.commands import env_group
-from .flags import JSON, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
+from .flags import JSON, JSON_ALREADY, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
 from .options import has
 from .pool.commands import pool_group
@@ -422,7 +422,8 @@ def config_show_command(**flags: Any) -> int:
 
 
 @config_group.command("schema")
-def config_schema_command() -> int:
+@has(JSON_ALREADY)
+def config_schema_command(json: bool) -> int:
     """Print the JSON Schema of outfitter.toml and config.toml."""
     from .config import schema
 

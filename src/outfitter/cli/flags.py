@@ -360,6 +360,7 @@ SANDBOX: tuple[Flag, ...] = (
 )
 CWD = Flag("--cwd", "text", "Resolve the environment for this directory.", "DIR")
 JSON = Flag("--json", "flag", "Print a JSON object.")
+JSON_ALREADY = Flag("--json", "flag", "Accepted as everywhere; the output is JSON already.")
 # How much is shown.
 VALUES: tuple[Flag, ...] = (
     Flag("--values", "flag", "Show values, except secrets."),

@@ -94,14 +94,18 @@ def diff_command(a: str, b: str, **flags: Any) -> int:
 
 @env_group.command("export")
 @has(*WHERE, CWD, *WISHES)
-@click.option("--format", type=click.Choice(FORMATS), required=True, help="The format to print.")
+@click.option("--format", type=click.Choice(FORMATS), help="The format to print.")
 @has(
     Flag("--only", "list", "Print only variables whose name matches (* and ?).", "PATTERN"),
     Flag("--changed", "flag", "Print only what differs from the environment of this shell."),
     Flag("--show-secrets", "flag", "Print secrets too, in plain text; refused on a terminal."),
+    Flag("--json", "flag", "The same as --format json."),
 )
 def export_command(**flags: Any) -> int:
     """Print the environment for a shell or another tool."""
+    if (flags["format"] is None) != flags["json"]:
+        raise click.UsageError(f"name one format: --format {'|'.join(FORMATS)}, or --json")
+    flags["format"] = flags["format"] or "json"
     if flags["show_secrets"] and sys.stdout.isatty():
         raise click.UsageError(
             "--show-secrets does not print to a terminal: redirect the output to a file or a program"

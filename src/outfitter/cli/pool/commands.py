@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..flags import JSON, Flag
+from ..flags import JSON, JSON_ALREADY, Flag
 from ..options import has
 
 MAX_OUTPUT = 1 << 20  # of each stream of a task, as much as a server keeps
@@ -35,6 +35,7 @@ def pool_group() -> None:
     Flag("--max-output", "count", "Bytes that are kept of each stream of a task.", "BYTES", MAX_OUTPUT),
     Flag("--name", "text", "What `outfitter pool status` calls this pool.", "NAME"),
     Flag("--metrics", "text", "Answer GET /metrics here, for Prometheus.", "IP:PORT"),
+    JSON_ALREADY,
 )
 def run_command(**flags: Any) -> int:
     """Run the tasks of a file, each in a workspace of its own.
