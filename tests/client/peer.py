@@ -32,6 +32,7 @@ class Peer:
         self.dials = 0
         self.unreachable = False
         self.refusing = False
+        self.broken = False
         self._news = asyncio.Event()
         self.session = RemoteSession(
             self._dial,
@@ -51,6 +52,8 @@ class Peer:
         self._news.set()
         if self.refusing:
             raise DialFailed("the test is over", retryable=False)
+        if self.broken:
+            raise RuntimeError("a fault")
         if self.unreachable:
             raise DialFailed("nobody is there", retryable=True)
         self.near, self.far = pair(asyncio.get_running_loop())

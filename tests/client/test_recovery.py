@@ -10,7 +10,7 @@ import pytest
 
 from outfitter.client.connect import _at_most, connect
 from outfitter.core.events import Exited, Output
-from outfitter.errors import DialFailed, Disconnected, OutputLost, SessionExpired
+from outfitter.errors import ConnectionLost, DialFailed, Disconnected, OutputLost, SessionExpired
 from outfitter.protocol.session import LEFT, TAKEN_OVER
 from tests.client.peer import ALL, Peer, events, with_a_peer
 from tests.support.machine import SECOND
@@ -301,6 +301,20 @@ async def test_time_that_is_up_fails_everything_with_one_text(peer: Peer) -> Non
         "the cable was pulled; failed to resume exec-server session: recovery timed out after "
         f"{0.5 * SECOND:g}s (last attempt: nobody is there)"
     }
+
+
+@with_a_peer(resumable=True)
+async def test_fault_while_coming_back_fails_who_waits_and_names_its_kind(peer: Peer) -> None:
+    process, _ = await peer.started()
+    waiting = [asyncio.ensure_future(work) for work in (process.wait(), peer.client.call("m", None))]
+    await peer.request("m")
+    peer.broken = True
+    peer.cut()
+    for work in (*waiting, peer.client.call("m", None)):
+        with pytest.raises(ConnectionLost):
+            await work
+    assert str(peer.client.failed) == "the cable was pulled; failed to resume: RuntimeError"
+    assert (peer.states, peer.dials) == (["recovering", "failed"], 2)
 
 
 @with_a_peer(resumable=True)

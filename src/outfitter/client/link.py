@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..core.recovery import FAILED, RECOVERING, Recovery
 from ..core.retry import after_restart
 from ..errors import DialFailed, Disconnected, InvalidParams, OutfitterError, Overloaded, SessionExpired
-from ..log import note
+from ..log import fault, note
 from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult
 from .connection import ClientConnection
 
@@ -233,6 +233,10 @@ class Link:
                 note("client", "=", "could not resume: %s", error)
                 if recovery.attempt_failed(error):
                     continue
+                break
+            except Exception as error:  # of a carrier, or a fault of ours: nobody may wait for it for ever
+                fault("client", "the session could not be resumed", error)
+                recovery.close(SessionExpired(f"{self.reason}; failed to resume: {type(error).__name__}"))
                 break
             recovery.resumed()
             break
