@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -78,8 +79,10 @@ class Place:
 
 
 @pytest.fixture
-def place() -> Place:
-    return Place()
+def place() -> Iterator[Place]:
+    made = Place()
+    yield made
+    made.store.close()
 
 
 def refusal(what: object, *args: object) -> tuple[int, str]:

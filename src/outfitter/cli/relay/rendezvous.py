@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import contextmanager
 from json import dumps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from ..table import ago, table
 from .watching import metrics_gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ...relay.store import Store
     from ...stdlib import socket
@@ -107,20 +108,27 @@ def default_store() -> str:
     return path
 
 
-def _authority(flags: dict[str, Any]) -> Authority:
-    return Authority(_store(flags), time.time, "ws://localhost")
+@contextmanager
+def _authority(flags: dict[str, Any]) -> Iterator[Authority]:
+    store = _store(flags)
+    try:
+        yield Authority(store, time.time, "ws://localhost")
+    finally:
+        store.close()
 
 
 def code(environment_id: str, flags: dict[str, Any]) -> int:
     """Prints a one-time code."""
-    made = _authority(flags).code(flags["name"] or environment_id, environment_id, flags["role"])
+    with _authority(flags) as authority:
+        made = authority.code(flags["name"] or environment_id, environment_id, flags["role"])
     print(dumps({"code": made}) if flags["json"] else made)
     return 0
 
 
 def list_all(flags: dict[str, Any]) -> int:
     """Prints environments and who may use them."""
-    found = _authority(flags).overview()
+    with _authority(flags) as authority:
+        found = authority.overview()
     if flags["json"]:
         print(dumps(found))
         return 0
@@ -140,7 +148,8 @@ def list_all(flags: dict[str, Any]) -> int:
 
 def audit(flags: dict[str, Any]) -> int:
     """Prints what has happened."""
-    found = _authority(flags).audit(flags["limit"])
+    with _authority(flags) as authority:
+        found = authority.audit(flags["limit"])
     if flags["json"]:
         print(dumps(found))
         return 0
@@ -155,7 +164,8 @@ def audit(flags: dict[str, Any]) -> int:
 def revoke(principal: str, flags: dict[str, Any]) -> int:
     """Ends what a principal may do."""
     try:
-        _authority(flags).revoke(principal)
+        with _authority(flags) as authority:
+            authority.revoke(principal)
     except OutfitterError as error:
         say(str(error))
         return 1
