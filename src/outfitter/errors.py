@@ -337,15 +337,13 @@ class RequestFailed(OutfitterError):
             except outfitter.RequestFailed as error:
                 print(error.as_oserror())  # [Errno 2] No such file or directory: 'no-such-file'
 
-        Without an `errno` it is EIO, with what the server said.
+        Without an `errno` it is EIO.
         """
-        import errno
-        import os
+        from errno import EIO
 
         named = next((one for one in (path, self.path, self.program) if one is not None), None)
-        if self.errno is None:
-            return OSError(errno.EIO, self.message, named)
-        return OSError(self.errno, os.strerror(self.errno), named)
+        said = self.message.partition(" (os error ")[0]
+        return OSError(EIO if self.errno is None else self.errno, said, named)
 
     def __str__(self) -> str:
         reason = None if self.data is None else self.data.get("reason")
