@@ -58,7 +58,7 @@ def _cpu(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> float:
 
 
 def _others(ssh: list[str] | None, path: str, python: str) -> dict[str, list[str]]:
-    """The other tools that are here. uv is told the interpreter: a shim in the PATH would cost more than uv."""
+    """The other tools that are here. uv is told its Python: a shim in the PATH would cost more than uv."""
     found: dict[str, list[str]] = {}
     if direnv := shutil.which("direnv", path=path):
         found["direnv"] = [direnv, "exec", ".", "/bin/true"]
