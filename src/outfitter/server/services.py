@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
 # After the start of a server, so that no client waits for the 0.1 s of a processor that it takes.
 _PROBE_SECONDS = 1.0
-# Processes and memory of a sandbox, where bubblewrap is, --cgroup.
-_USUAL_ALLOWANCE = (SANDBOX_PROCESSES, None, "", False)
+# Processes and memory of a sandbox, where bubblewrap is, what more is protected, --cgroup.
+_USUAL_ALLOWANCE = (SANDBOX_PROCESSES, None, "", (), False)
 
 
 class Services:
@@ -118,7 +118,7 @@ class Services:
         self._sandboxes: Sandboxes | None = None
         self._bubblewrap: Answer | None = None  # what was found out before it was needed
         sandbox = (settings.sandbox_processes, settings.sandbox_memory, settings.sandbox_program)
-        if (*sandbox, settings.cgroup) != _USUAL_ALLOWANCE:
+        if (*sandbox, settings.sandbox_protect, settings.cgroup) != _USUAL_ALLOWANCE:
             from ..host import within
 
             within.allowance = self._allowance()  # for tools of providers, and setups
@@ -306,12 +306,18 @@ class Services:
             said.sandbox_loopback,
             said.sandbox_ptrace,
             said.sandbox_program,
+            said.sandbox_protect,
         )
 
     @property
     def strict_links(self) -> bool:
         """Whether confined requests may not write files with several names."""
         return self._settings.sandbox_strict_links
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        """More names that stay read-only in a sandbox: `core.protecting`."""
+        return self._settings.sandbox_protect
 
     @property
     def own_files(self) -> tuple[str, ...]:

@@ -20,8 +20,8 @@ _PROGRAM = "PROGRAM"  # the variable that says where bubblewrap is, if not where
 
 
 def probe(program: str, env: Mapping[str, str]) -> Answer:
-    """Blocks for about 0.1 s: call it in a thread. `program` is where bubblewrap is, if somebody says so; `env`
-    is what our own interpreter needs."""
+    """Blocks for about 0.1 s: call it in a thread. `program` is where bubblewrap is, if that is said, and
+    `env` what our own interpreter needs."""
     from ...core.marks import Marks
     from ..tool import run_tool
     from ..tree import new_nonce
