@@ -315,6 +315,7 @@ CHOOSERS = {
     "server.environment",
     "server.listen",
     "server.seenfiles",
+    "server.services",
     "server.sessions",
     "transport.caller",
     "transport.unix",

@@ -37,13 +37,14 @@ def test_flags_are_told_apart_from_what_is_always_so(user: User, place: Path) ->
         user,
         place,
         *("--sandbox", "workspace-write", "--allow-write", "/etc", "--allow-write", "/nonesuch"),
-        *("--deny-read", "*.env", "--allow-domain", "PyPI.org"),
+        *("--deny-read", "*.env", "--allow-domain", "PyPI.org", "--sandbox-protect", ".idea"),
     )
     assert ("readable", "/", mode) in found
     assert ("writable", str(place), mode) in found
     assert ("writable", "/etc", "--allow-write") in found
     assert ("missing", "/nonesuch", "--allow-write") in found
     assert ("protected", f"{place}/.git", "always") in found
+    assert ("protected", f"{place}/.idea", "--sandbox-protect") in found
     assert ("hidden", f"{place}/*.env", "--deny-read") in found
     assert ("hidden", f"{place}/a.env", "--deny-read") in found
     assert ("network", "pypi.org", "--allow-domain") in found

@@ -234,6 +234,19 @@ def test_a_file_with_other_names_is_not_written_where_links_are_strict(tmp_path:
     assert (work / "hard").read_text() == "needle outside\n"
 
 
+def test_names_that_an_operator_protects_are_not_written(tmp_path: Path, work: Path) -> None:
+    (work / "sub/.git/hooks").mkdir(parents=True)
+    flags = ("--sandbox-protect", "usual")
+    with serving("outfitter", tmp_path / "home", *flags) as server, Wire(server.url) as wire:
+        wire.handshake()
+        files = Confined(wire, workspace_write(work))
+        for name in (".vscode/tasks.json", ".mcp.json", ".claude/agents/a.md", "sub/.git/hooks/pre-commit"):
+            assert files.refused("fs/writeFile", work / name, dataBase64="") == READ_ONLY, name
+        exists = (-32603, "File exists (os error 17)")  # as an empty one is there
+        assert files.refused("fs/createDirectory", work / ".idea", recursive=False) == exists
+        files.call("fs/writeFile", work / "sub/.git/HEAD", dataBase64="")
+
+
 def test_who_is_not_confined_is_answered_as_ever(wire: Wire, work: Path) -> None:
     for permissions in ({"type": "disabled"}, {"type": "external", "network": "enabled"}):
         sandbox = {"permissions": permissions, "windowsSandboxLevel": "disabled"}

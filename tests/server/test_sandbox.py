@@ -565,3 +565,27 @@ def test_the_servers_own_files_cannot_be_moved_into_sight(wire: Wire, home: Path
     shell(wire, "true", home)  # there is something of the server's now
     ran = shell(wire, "mv .local moved; echo $?", home)
     assert ran.stdout == "1\n" and not (home / "moved").exists(), ran
+
+
+# Names that an operator protects, too
+
+
+def test_names_that_an_operator_protects_stay_as_they_are(tmp_path: Path) -> None:
+    need_sandbox()
+    ws = tmp_path / "ws"
+    (ws / "sub/.git/hooks").mkdir(parents=True)
+    (ws / ".vscode").mkdir()
+    before = set(os.listdir(ws))
+    names = (".vscode/a", ".bashrc", ".mcp.json", ".claude/agents/a", "sub/.git/hooks/a", "sub/.git/config")
+    script = """
+        for name; do mkdir -p "$(dirname "$name")" 2>/dev/null; echo x > "$name" && echo "$name"; done
+        mv sub/.git sub/x && echo moved; mv sub x && echo moved; echo ok > free; echo ok > sub/.git/HEAD
+    """
+    flags = ("--sandbox-protect", "usual")
+    with serving("outfitter", tmp_path / "home", *flags) as server, Wire(server.url) as wire:
+        wire.handshake()
+        ran = run(wire, ["/bin/sh", "-c", script, "sh", *names], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+        assert ran.stdout == ""
+        wait_until(lambda: set(os.listdir(ws)) == {*before, "free"}, "placeholders are gone")
+    assert (ws / "sub/.git/HEAD").read_text() == "ok\n"
+    assert os.listdir(ws / "sub/.git/hooks") == os.listdir(ws / ".vscode") == []

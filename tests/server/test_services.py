@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from outfitter.host import within
@@ -10,6 +12,7 @@ from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
 from outfitter.server.services import Services
 from outfitter.server.settings import ServerSettings
+from tests.support.sandbox import need_sandbox
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,27 @@ def test_tools_in_a_sandbox_get_the_limits_of_commands(
     services.stop()
     loop.close()
     assert within.allowance == allowance
+
+
+def test_a_server_that_has_confined_nothing_tries_it_in_another_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    need_sandbox()
+    monkeypatch.setattr("outfitter.server.services._PROBE_SECONDS", 0.0)
+    loop = EpollLoop()
+    env = {"HOME": str(tmp_path), "OUTFITTER_HOME": str(tmp_path)}
+    services = Services(loop, ServerSettings(), env, retains=False, base="daemon", pace=Pace())
+
+    def look() -> None:
+        if services._bubblewrap is None:
+            loop.call_later(0.01, look)
+        else:
+            loop.stop()
+
+    look()
+    services.get_ready_to_confine()
+    loop.run()
+    assert services.used_sandboxes is None  # nothing is kept but the answer
+    assert services.sandboxes.finder._found is not None
+    services.stop()
+    loop.close()

@@ -16,7 +16,7 @@ from . import completion
 from .agents.commands import agent_group, contract_group
 from .completion import SHELLS
 from .env.commands import env_group
-from .flags import JSON, JSON_ALREADY, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
+from .flags import JSON, JSON_ALREADY, PROTECT, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
 from .options import has
 from .pool.commands import pool_group
@@ -231,6 +231,7 @@ def sandbox_group() -> None:
 @sandbox_group.command("explain", context_settings={"allow_interspersed_args": False})
 @has(
     *SANDBOX,
+    PROTECT,
     Flag("--cwd", "directory", "Explain commands in this directory instead of the current one.", "DIR"),
     JSON,
 )

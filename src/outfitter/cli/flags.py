@@ -101,6 +101,13 @@ DIRECTLY: tuple[Flag, ...] = (
     Flag("--aws-service", "text", "With --aws-sigv4: the service.", "SERVICE", "execute-api"),
 )
 
+PROTECT = Flag(
+    "--sandbox-protect",
+    "list",
+    "In a sandbox: keep this name read-only, too, in each directory that may be written (repeatable; "
+    "**/NAME: also in three levels of directories below; usual: files of shells, git, editors and agents).",
+    "NAME",
+)
 SERVE: tuple[Flag, ...] = (
     Flag(
         "--listen",
@@ -258,6 +265,7 @@ SERVE: tuple[Flag, ...] = (
         "Let a command in a sandbox without network use addresses of its own loopback.",
     ),
     Flag("--sandbox-ptrace", "flag", "Let a command in a sandbox trace its own processes (gdb, strace)."),
+    PROTECT,
     Flag(
         "--sandbox-strict-links",
         "flag",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..contract.config import load
 from ..contract.sandbox import Word, compose
 from ..core.permissions import PROTECTED, READ
+from ..core.protecting import keeping, names
 from ..errors import SandboxUnavailable
 from ..host import facts
 from ..host.sandbox.globs import matcher
@@ -36,8 +37,10 @@ def explain(argv: Sequence[str], flags: dict[str, Any]) -> int:
     settings = load(os.environ, cwd)
     given = sandbox(flags)
     composed = compose(None if given is None else _word(given), settings, cwd=cwd, tmpdir=env.get("TMPDIR"))
-    found = look(composed.confinement)
-    rows = list(_rows(composed, found, cwd, env))
+    more = names(flags["sandbox_protect"])
+    found = look(keeping(composed.confinement, more))
+    always = look(composed.confinement) if more else found
+    rows = list(_rows(composed, found, cwd, env, always))
     masked = _masked(settings, composed, env)
     by = f"shell.startup = enforce ({settings.sources['shell.startup']})"
     rows += [("masked", path, by) for path in masked]
@@ -110,13 +113,17 @@ def _word(given: Sandbox) -> Word:
     return Word(given, places)
 
 
-def _rows(composed: Composed, found: Found, cwd: str, env: Mapping[str, str]) -> list[Row]:
+def _rows(composed: Composed, found: Found, cwd: str, env: Mapping[str, str], always: Found) -> list[Row]:
     asked, project = composed.asked, composed.project
     by = "default" if asked is None else asked.place("mode")
     rows: list[Row] = [("readable", path, by) for path in found.read_roots]
+    kept = {each.path for one in always.writable for each in one.protected}
     for one in found.writable:
         rows.append(("writable", one.path, _whose(composed, "writable", one.path, cwd)))
-        rows += [("protected", each.path, "always") for each in one.protected]
+        rows += [
+            ("protected", each.path, "always" if each.path in kept else "--sandbox-protect")
+            for each in one.protected
+        ]
     rows += [("missing", path, _whose(composed, "writable", path, cwd)) for path in _missing(composed)]
     if project is not None:
         rows += [("taken away", path, project.place("mode")) for path in _taken(composed, cwd, env)]

@@ -101,6 +101,7 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
         sandbox_memory=None if flags["sandbox_memory"] is None else flags["sandbox_memory"] << 20,
         sandbox_loopback=flags["sandbox_loopback"],
         sandbox_ptrace=flags["sandbox_ptrace"],
+        sandbox_protect=_protected(flags["sandbox_protect"]),
         sandbox_strict_links=flags["sandbox_strict_links"],
         http_deny=deny,
         http_allow=allow,
@@ -116,6 +117,15 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
 
         check_memory(settings.sandbox_memory)
     return settings
+
+
+def _protected(said: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that stay read-only, too. Raises SettingInvalid."""
+    if not said:
+        return ()
+    from ..core.protecting import names
+
+    return names(said)
 
 
 def _program(path: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core.permissions import Confinement, bind, has_globs
+from ..core.protecting import below, keeping
 from ..core.starting import confine, refuse
 from ..errors import LimitExceeded, SandboxUnavailable
 from ..host.sandbox.refusal import TooWide, Unenforceable, refusal
@@ -32,13 +33,13 @@ _PANIC = 101
 
 
 def patterns(services: Services, context: SandboxContext, ready: Ready) -> Confinement | None:
-    """The confinement of a command, if it hides what globs match. Raises InvalidParams, EnvironmentTooLarge,
-    LaunchRefused."""
-    if not has_globs(context.permissions):
+    """The confinement of a command, if it hides what globs match, or protects what is found in folders below.
+    Raises InvalidParams, EnvironmentTooLarge, LaunchRefused."""
+    if not has_globs(context.permissions) and not below(services.protects):
         return None
     tmpdir = services.environments.contract.environment(ready).values.get("TMPDIR")
-    confinement = bind(context, cwd=ready.asked.cwd, tmpdir=tmpdir)
-    return confinement if confinement.globs else None
+    confinement = keeping(bind(context, cwd=ready.asked.cwd, tmpdir=tmpdir), services.protects)
+    return confinement if confinement.globs or below(confinement.kept) else None
 
 
 def matched_first(call: Call, params: StartParams, confinement: Confinement, begin: Handler) -> Later:

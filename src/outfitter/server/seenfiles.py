@@ -42,18 +42,25 @@ _known: dict[int, tuple[SandboxContext, object, Bounds | None]] = {}
 
 
 def restricting(
-    sandbox: SandboxContext, tmpdir: str | None, own: tuple[str, ...], *, strict_links: bool = False
+    sandbox: SandboxContext,
+    tmpdir: str | None,
+    own: tuple[str, ...],
+    *,
+    strict_links: bool = False,
+    protects: tuple[str, ...] = (),
 ) -> Bounds | None:
     """What bounds a request with a context, if that confines files at all; `own` are files of the server
-    that nobody else may see. Raises InvalidParams, Refused, SandboxUnavailable."""
-    server = (tmpdir, own, strict_links)
+    that nobody else may see, and `protects` names that nobody may write. Raises InvalidParams, Refused,
+    SandboxUnavailable."""
+    server = (tmpdir, own, strict_links, protects)
     known = _known.get(id(sandbox))  # the same object for the same words: `SandboxContext.decode`
     if known is not None and known[0] is sandbox and known[1] == server:
         return known[2]
     from ..core.permissions import bind_files
+    from ..core.protecting import keeping
     from ..host.sandbox.grounding import Bounds
 
-    confinement = bind_files(sandbox, tmpdir=tmpdir)
+    confinement = keeping(bind_files(sandbox, tmpdir=tmpdir), protects)
     if confinement.files and not LINUX:
         from ..core.abilities import refusal
 

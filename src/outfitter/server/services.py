@@ -9,6 +9,7 @@ from ..env.origin import GIVEN
 from ..errors import SandboxUnavailable
 from ..log import tell
 from ..pace import Pace
+from ..system import LINUX
 from ..transport.base import own_principal
 from .environment import Environments
 from .limits import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ..host.lookup import CachedLookup
     from ..host.programs import Programs
     from ..host.sandbox.limits import Allowance
+    from ..host.sandbox.probing import Answer
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.sandbox.upstream import Resolver
     from ..host.watching import Watching
@@ -59,8 +61,10 @@ if TYPE_CHECKING:
         def transport(self) -> Transport: ...
 
 
-# Processes and memory of a sandbox, where bubblewrap is, --cgroup.
-_USUAL_ALLOWANCE = (SANDBOX_PROCESSES, None, "", False)
+# After the start of a server, so that no client waits for the 0.1 s of a processor that it takes.
+_PROBE_SECONDS = 1.0
+# Processes and memory of a sandbox, where bubblewrap is, what more is protected, --cgroup.
+_USUAL_ALLOWANCE = (SANDBOX_PROCESSES, None, "", (), False)
 
 
 class Services:
@@ -112,8 +116,9 @@ class Services:
         self._resolver: Resolver | None = None
         self.own_ports: tuple[int, ...] = ()  # where the server listens, by TCP
         self._sandboxes: Sandboxes | None = None
+        self._bubblewrap: Answer | None = None  # what was found out before it was needed
         sandbox = (settings.sandbox_processes, settings.sandbox_memory, settings.sandbox_program)
-        if (*sandbox, settings.cgroup) != _USUAL_ALLOWANCE:
+        if (*sandbox, settings.sandbox_protect, settings.cgroup) != _USUAL_ALLOWANCE:
             from ..host import within
 
             within.allowance = self._allowance()  # for tools of providers, and setups
@@ -284,6 +289,10 @@ class Services:
             state = self.environments.contract.state_folder
             self._sandboxes = Sandboxes(self.loop, state, self._settings.own_files, self._allowance())
             self.sessions.trees.sandboxes = self._sandboxes
+            if self._bubblewrap is not None:
+                from ..host.sandbox.bubblewrap import Bubblewrap
+
+                self._sandboxes.finder.learn(Bubblewrap(*self._bubblewrap))
         return self._sandboxes
 
     def _allowance(self) -> Allowance:
@@ -297,6 +306,7 @@ class Services:
             said.sandbox_loopback,
             said.sandbox_ptrace,
             said.sandbox_program,
+            said.sandbox_protect,
         )
 
     @property
@@ -305,22 +315,41 @@ class Services:
         return self._settings.sandbox_strict_links
 
     @property
+    def protects(self) -> tuple[str, ...]:
+        """More names that stay read-only in a sandbox: `core.protecting`."""
+        return self._settings.sandbox_protect
+
+    @property
     def own_files(self) -> tuple[str, ...]:
         """Files and folders of the server, which nobody who is confined may see."""
         return (self.environments.contract.state_folder, *self._settings.own_files)
 
     def get_ready_to_confine(self) -> None:
-        """Where this user's commands were confined before: removes what sandboxes of servers have left behind
-        that were killed, and finds out whether sandboxes can be made, beside the loop and before a command
-        waits for it. Other servers need neither the 30 ms nor the MiB for that."""
-        if not os.path.isdir(f"{self.environments.contract.state_folder}/sandbox"):
-            return
+        """Finds out whether sandboxes can be made, beside the loop and before a command waits for it. Where
+        this user's commands were confined before, also removes what sandboxes of servers have left behind
+        that were killed. Other servers need not keep the MiB for that: a process of its own looks for them,
+        and those that live for one command end before it."""
+        if os.path.isdir(f"{self.environments.contract.state_folder}/sandbox"):
+            self.slow.run(self.sandboxes.finder.find, self._confines)
+        elif LINUX:
+            self.loop.call_later(_PROBE_SECONDS, self._probe)
 
-        def over(_: object, failure: BaseException | None) -> None:
-            if isinstance(failure, SandboxUnavailable):
-                tell("server", "!", "no command can be confined: %s", failure.why)
+    def _probe(self) -> None:
+        from ..host.sandbox.probing import probe
 
-        self.slow.run(self.sandboxes.finder.find, over)
+        def answered(answer: Answer | None, failure: BaseException | None) -> None:
+            if isinstance(answer, tuple):
+                self._bubblewrap = answer
+            else:
+                self._confines(None, failure if answer is None else SandboxUnavailable(answer))
+
+        if self._sandboxes is None:  # else the first command that needs one has found out
+            program, env = self._settings.sandbox_program, self.sessions.spawner.for_ourselves
+            self.slow.run(lambda: probe(program, env), answered)
+
+    def _confines(self, _: object, failure: BaseException | None) -> None:
+        if isinstance(failure, SandboxUnavailable):
+            tell("server", "!", "no command can be confined: %s", failure.why)
 
     @property
     def watching(self) -> Watching:

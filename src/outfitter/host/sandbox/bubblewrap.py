@@ -88,6 +88,10 @@ class Finder:
                 raise
             return self._found
 
+    def learn(self, found: Bubblewrap) -> None:
+        """Somebody else has tried it already."""
+        self._found = self._found or found
+
     def _known(self) -> Bubblewrap | None:
         found = self._found
         return found if found is not None and _identity(found.path) == found.identity else None

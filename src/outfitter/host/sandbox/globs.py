@@ -99,14 +99,14 @@ def _names(root: str, depth: int | None, needed: Callable[[], bool]) -> Iterator
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            if _is_closed(f"{root}/{folder}", error):
+            if is_closed(f"{root}/{folder}", error):
                 continue
             raise Unenforceable(
                 f"unreadable glob expansion for {root} cannot list {root}/{folder}: {error.strerror}"
             ) from None
 
 
-def _is_closed(folder: str, error: OSError) -> bool:
+def is_closed(folder: str, error: OSError) -> bool:
     """Whether a folder is closed to a command of ours as well. Who owns one can open it."""
     try:
         return isinstance(error, PermissionError) and os.lstat(folder).st_uid != os.geteuid()

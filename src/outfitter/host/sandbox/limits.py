@@ -32,6 +32,7 @@ class Allowance:
     loopback: bool = False  # may use addresses of its own, where it has no network
     ptrace: bool = False  # may trace its own processes
     program: str = ""  # where bubblewrap is, if not where it usually is
+    protect: tuple[str, ...] = ()  # more names that stay read-only: `core.protecting`
 
 
 class Limits:

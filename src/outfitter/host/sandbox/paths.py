@@ -13,13 +13,14 @@ from errno import ELOOP, ENAMETOOLONG
 from stat import S_ISDIR, S_ISLNK
 
 from ...core.permissions import DENY, PROTECTED, READ, WRITE, Index, Rule, canonical, covers
+from ...core.protecting import BELOW, below
 from ...core.visibility import parent
-from ...record import record, replace
+from ...record import EMPTY, record, replace
 from .refusal import Unenforceable, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from ...core.permissions import Confinement
 
@@ -78,17 +79,30 @@ class Found:
 
 @record
 class Matched:
-    """What the globs of a confinement match. Of many names it is known already where they lead: `found`."""
+    """What the globs of a confinement match. Of many names it is known already where they lead: `found`. By
+    writable place: what stays read-only in the folders below it."""
 
     names: tuple[str, ...]
     found: Found | None = None
+    nested: Mapping[str, tuple[str, ...]] = EMPTY
 
 
 def match(confinement: Confinement, needed: Callable[[], bool] = lambda: True) -> Matched:
     """Walks the trees of the globs: 5 us for each name. It may be called in a thread, before a `look`, and
     ends early when it is `needed` no more. Raises Unenforceable, TooWide."""
-    names = _names(confinement, needed)
-    return Matched(names, look(confinement, Matched(names)) if len(names) > _FEW else None)
+    names, inside = _names(confinement, needed), _nested(confinement, needed)
+    matched = Matched(names, nested=inside)
+    return Matched(names, look(confinement, matched), inside) if len(names) > _FEW else matched
+
+
+def _nested(confinement: Confinement, needed: Callable[[], bool]) -> dict[str, tuple[str, ...]]:
+    names = below(confinement.kept)
+    if not names:
+        return {}
+    from .nested import nested
+
+    roots = {os.path.realpath(path) for path in confinement.writable}
+    return {root: nested(root, names, needed) for root in roots}
 
 
 def _names(confinement: Confinement, needed: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
@@ -113,9 +127,11 @@ def look(confinement: Confinement, matched: Matched | None = None) -> Found:
     if confinement.rules == _ALL_READABLE and not confinement.globs:
         return Found(("/",))
     if matched is not None and matched.found is not None:
-        return _joined(look(replace(confinement, globs=())), matched.found)
+        return _joined(look(replace(confinement, globs=()), replace(matched, found=None)), matched.found)
     try:
-        return _Look(confinement).found(_names(confinement) if matched is None else matched.names)
+        if matched is None:
+            return _Look(confinement).found(_names(confinement))
+        return _Look(confinement, matched.nested).found(matched.names if confinement.globs else ())
     except Unenforceable as why:
         return Found(refusal=refusal(why))
 
@@ -191,7 +207,8 @@ def locate(path: str, within: str = "") -> Place:
 class _Look:
     """One look: where each rule leads (`real`), and what follows."""
 
-    def __init__(self, confinement: Confinement) -> None:
+    def __init__(self, confinement: Confinement, nested: Mapping[str, tuple[str, ...]] = EMPTY) -> None:
+        self._nested = nested
         self._places: dict[str, Place] = {}
         roots = [(rule.path, self._place(rule.path)) for rule in confinement.rules if rule.access == WRITE]
         self._roots = [(path, place) for path, place in roots if place.exists]
@@ -299,6 +316,8 @@ class _Look:
         kept += [name for name in protected if self._rules.access(name) == READ]
         if f"{root.rstrip('/')}/.git" in protected:
             kept += self._repositories(root)
+        if real.kept:
+            kept += [path for path in self._more(root) if self._is_writable(path)]
         found = [one for each in bydepth(kept) if (one := self._protect(each, root)) is not None]
         return Writable(path, root, False, tuple(found))
 
@@ -320,8 +339,22 @@ class _Look:
             return []
         shared = _pointer(f"{folder}/commondir", "")
         places = [locate(each) for each in (folder, shared) if each is not None]
-        found = [place.real for place in places if place.exists and self._rules.access(place.real) == WRITE]
-        return [each for each in found if each not in self._changeable]
+        return [place.real for place in places if place.exists and self._is_writable(place.real)]
+
+    def _is_writable(self, path: str) -> bool:
+        """Whether a command could write there, and no rule of its own says that it may."""
+        return self._rules.access(path) == WRITE and path not in self._changeable
+
+    def _more(self, root: str) -> Iterator[str]:
+        """What an operator keeps read-only in a root. Of what is missing nothing may be made on the way."""
+        above, inside = root.rstrip("/"), below(self.real.kept)
+        paths = [f"{above}/{name}" for name in self.real.kept if not name.startswith(BELOW)]
+        if inside:
+            from .nested import nested
+
+            paths += self._nested[root] if root in self._nested else nested(root, inside)
+        for path in paths:
+            yield self._place(path, above).missing or path
 
     # What is hidden
 

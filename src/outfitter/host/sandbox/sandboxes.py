@@ -12,6 +12,7 @@ import errno
 import os
 
 from ...core.launch import Launch
+from ...core.protecting import keeping
 from ...core.starting import refused
 from ...errors import InvalidParams, LaunchFailed
 from ..killing import kill_group
@@ -68,7 +69,7 @@ class Sandboxes:
         assert launch.confinement is not None
         program = self.finder.find()
         matched = launch.matched if isinstance(launch.matched, Matched) else None
-        found = look(launch.confinement, matched)
+        found = look(keeping(launch.confinement, self._allowance.protect), matched)
         if found.refusal is not None:
             return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
         check_outside(program, found)

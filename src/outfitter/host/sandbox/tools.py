@@ -8,6 +8,7 @@ import time
 from itertools import count
 
 from ...core.launch import Launch
+from ...core.protecting import keeping
 from ...errors import LaunchFailed
 from ...log import fault
 from ...stdlib import allocate_lock
@@ -106,7 +107,7 @@ class ConfinedTool:
     def __init__(self, launch: Launch, confinement: Confinement, folder: str, own: Sequence[str]) -> None:
         finder = _finder()
         program = finder.find()
-        found = look(confinement)
+        found = look(keeping(confinement, (within.allowance or DEFAULT).protect))
         if found.refusal is not None:
             raise LaunchFailed(found.refusal.strip(), what=found.refusal.strip())
         check_outside(program, found)

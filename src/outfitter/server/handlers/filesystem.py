@@ -68,7 +68,8 @@ def confined(call: Call, sandbox: SandboxContext | None) -> Bounds | None:
         return None
     services = call.services
     tmpdir = services.environments.tmpdir
-    return restricting(sandbox, tmpdir, services.own_files, strict_links=services.strict_links)
+    own, protects = services.own_files, services.protects
+    return restricting(sandbox, tmpdir, own, strict_links=services.strict_links, protects=protects)
 
 
 # One file

@@ -1,0 +1,47 @@
+"""Finds out whether sandboxes can be made here, in a process of its own: a server that never needs one keeps
+nothing of it but the answer."""
+
+from __future__ import annotations
+
+import marshal
+import os
+
+from ..facts import own_program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    # The fields of a Bubblewrap, or why there is none.
+    Answer = tuple[str, tuple[int, int, int], bool, bool, bool] | str
+
+_SECONDS = 60.0  # for three runs of bubblewrap, each of which gives up sooner, and for Python to start
+_PROGRAM = "PROGRAM"  # the variable that says where bubblewrap is, if not where it usually is
+
+
+def probe(program: str, env: Mapping[str, str]) -> Answer:
+    """Blocks for about 0.1 s: call it in a thread. `program` is where bubblewrap is, if that is said, and
+    `env` what our own interpreter needs."""
+    from ...core.marks import Marks
+    from ..tool import run_tool
+    from ..tree import new_nonce
+
+    argv, given = own_program("host.sandbox.probing"), {**env, _PROGRAM: program}
+    mark = Marks(new_nonce()).new(0)  # its own: it ends by itself
+    ran = run_tool(argv, "/", given, timeout=_SECONDS, mark=mark, ourselves=True)
+    if ran.code != 0:
+        return ran.failure or ran.stderr.decode(errors="replace") or ran.outcome
+    answer: Answer = marshal.loads(ran.stdout)
+    return answer
+
+
+def main() -> None:
+    from ...errors import SandboxUnavailable
+    from .bubblewrap import Finder
+
+    try:
+        found = Finder(os.environ[_PROGRAM]).find()
+        answer: Answer = (found.path, found.identity, found.argv0, found.bind_fd, found.proc)
+    except SandboxUnavailable as error:
+        answer = error.why
+    os.write(1, marshal.dumps(answer))
