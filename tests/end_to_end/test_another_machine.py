@@ -35,7 +35,7 @@ auth_bearer_token = "{token}"
 
 
 def commands(host: Machine) -> list[str]:
-    """The README's commands on the host, with its address for the name, which somebody would have to resolve."""
+    """The README's commands on the host, with its address for the name, which nobody could resolve."""
     page = (ROOT / "README.md").read_text().partition("### You run machines for others")[2]
     block = page.split("```")[1].partition("# On another machine")[0].replace("\\\n", "")
     found = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
