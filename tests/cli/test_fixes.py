@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.cli.fixes import mend
-from outfitter.contract.doctor.fixes import Mode, Setting, with_setting
+from outfitter.contract.doctor.fixes import Mode, Removal, Setting, with_setting, without_member
 from outfitter.errors import SettingInvalid
 
 from .commandline import User
@@ -40,6 +41,36 @@ def test_file_that_would_mean_something_else_is_left_alone(before: str) -> None:
         with_setting(before, WANTED)
 
 
+def test_name_that_is_no_text_is_left_to_the_user() -> None:
+    with pytest.raises(SettingInvalid, match="cannot be edited safely"):
+        with_setting("", Setting("config.toml", "env", "unset", '["a\udcff"]'))
+
+
+@pytest.mark.parametrize(
+    ("before", "unwanted", "after"),
+    [
+        ('{"disableAllHooks": true, "é": 1}', ("disableAllHooks",), {"é": 1}),
+        ('{"env": {"A": "1", "PATH": "x"}}', ("env", "PATH"), {"env": {"A": "1"}}),
+    ],
+)
+def test_member_is_taken_out_of_json(before: str, unwanted: tuple[str, ...], after: object) -> None:
+    text = without_member(before, Removal("settings.json", unwanted))
+    assert (json.loads(text), text.endswith("}\n"), "\\u" in text) == (after, True, False)
+
+
+def test_entries_are_taken_out_of_a_list() -> None:
+    unwanted = Removal("settings.json", ("a", "b"), ("bash", "sh *"))
+    assert json.loads(without_member('{"a": {"b": ["bash", 1, "git", "sh *"]}}', unwanted)) == {
+        "a": {"b": [1, "git"]}
+    }
+
+
+@pytest.mark.parametrize("before", ["", "{", "[]", "{}", '{"env": []}', '{"env": {}}', '{"env": 1}'])
+def test_json_that_has_become_something_else_is_left_alone(before: str) -> None:
+    with pytest.raises(SettingInvalid, match=r"settings\.json cannot be edited safely: remove env\.PATH"):
+        without_member(before, Removal("settings.json", ("env", "PATH")))
+
+
 def test_mode_is_changed_only_from_what_was_seen(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.touch(0o644)
@@ -64,6 +95,26 @@ def test_doctor_mends_what_codex_says_and_keeps_what_was_there(user: User) -> No
     assert ours.read_text() == "[env]\nunset = []\n\n[import]\ncodex = true\n", done.stderr
     assert (user.config / "config.toml.before-outfitter").read_text() == "[env]\nunset = []\n"
     assert b"nothing here can be mended" in user.run("doctor", "--no-login", "--fix").stderr
+
+
+def test_doctor_mends_claudes_settings_and_what_is_left_over_one_after_the_other(user: User) -> None:
+    settings = user.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    before = '{"disableAllHooks": true, "env": {"PATH": "/x", "A": "1"}, "model": "m"}'
+    settings.write_text(before)
+    user.config.mkdir(parents=True)
+    ours = user.config / "config.toml"
+    ours.write_text("# mine\n")
+    odd = {"CONDA_PREFIX": "/gone", "BASH_ENV": "/x"}
+    done = user.run("doctor", "--no-login", "--fix", "--yes", env=odd)
+    assert (settings.parent / "settings.json.before-outfitter").read_text() == before, done.stderr
+    assert tomllib.loads(ours.read_text()) == {
+        "env": {"unset": ["CONDA_PREFIX"]},
+        "shell_environment_policy": {"exclude": ["BASH_ENV"]},
+    }
+    assert (user.config / "config.toml.before-outfitter").read_text() == "# mine\n"
+    user.run("doctor", "--no-login", "--fix", "--yes", env=odd)  # the first fault of a file, then the next
+    assert json.loads(settings.read_text()) == {"env": {"A": "1"}, "model": "m"}
 
 
 @pytest.mark.parametrize("args", [("--yes",), ("--fix", "--json")])

@@ -52,23 +52,27 @@ def text_of(path: str) -> str | None:
         raise SettingInvalid(f"{path} is not UTF-8: edit it yourself") from None
 
 
-def offer(edit: Edit, *, yes: bool) -> bool:
+def offer(edit: Edit, *, yes: bool, backup: bool = True) -> bool:
     """Shows an edit, and makes it after a yes; returns whether it was made. Raises SettingInvalid."""
     emit("\n".join([f"{printable(edit.path)}: {edit.why}", *edit.difference]))
     if not yes and not agreed(edit.path):
         return False
-    make(edit)
+    make(edit, backup=backup)
     return True
 
 
-def make(edit: Edit) -> None:
-    """Makes an edit, unless the file has changed meanwhile. Raises SettingInvalid."""
+def make(edit: Edit, *, backup: bool = True) -> None:
+    """Makes an edit, unless the file has changed meanwhile. Raises SettingInvalid.
+
+    Without `backup`, one was made a moment ago, of what was there first.
+    """
     if text_of(edit.path) != edit.before:
         raise SettingInvalid(f"{edit.path} has changed meanwhile: run the same command again")
     private = False
     if edit.before is not None:
         private = not stat.S_IMODE(os.stat(edit.path).st_mode) & 0o077
-        write_whole(edit.path + BACKUP, edit.before.encode(), private=private)
+        if backup:
+            write_whole(edit.path + BACKUP, edit.before.encode(), private=private)
     try:
         os.makedirs(os.path.dirname(edit.path), exist_ok=True)
     except OSError as error:

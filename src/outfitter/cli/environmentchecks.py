@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..contract.doctor.agentfiles import Fault, faulty
 from ..contract.doctor.check import Check, Finding
+from ..contract.doctor.fixes import Mode
 from ..environments.file import FILE, read, shown_url
 from ..errors import DialFailed, FileInvalid, SettingInvalid
 from ..record import record
@@ -85,7 +86,9 @@ def _secret(path: str, declared: tuple[Declared, ...]) -> Iterator[Fault]:
         return
     if mode & 0o077:
         yield Fault(
-            f"{path} has a token, and other users can read it (mode {mode:o})", f"Run `chmod 600 {path}`."
+            f"{path} has a token, and other users can read it (mode {mode:o})",
+            f"Run `chmod 600 {path}`.",
+            None if os.path.islink(path) else Mode(path, mode, 0o600),
         )
 
 

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from ..contract.doctor.fixes import Mode, with_setting
+from ..contract.doctor.fixes import Mode, Removal, with_setting, without_member
 from ..errors import SettingInvalid
 from .console import say
 from .edits import Edit, agreed, offer, text_of
@@ -15,27 +15,34 @@ from .env.output import emit, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..contract.doctor.fixes import Fix
+    from ..contract.doctor.fixes import Fix, Setting
 
 
 def mend(found: Sequence[tuple[str, Fix]], *, yes: bool) -> set[str]:
     """Offers each fix; returns the ids of the checks whose fix was made."""
     if not found:
         say("nothing here can be mended by --fix: the report says what to type or edit")
-    made = set()
+    made: set[str] = set()
+    edited: set[str] = set()
     for ident, fix in found:
         try:
-            if _chmod(ident, fix, yes=yes) if isinstance(fix, Mode) else offer(_edit(ident, fix), yes=yes):
-                made.add(ident)
+            if isinstance(fix, Mode):
+                agreed_to = _chmod(ident, fix, yes=yes)
+            elif agreed_to := offer(_edit(ident, fix), yes=yes, backup=fix.path not in edited):
+                edited.add(fix.path)
         except SettingInvalid as error:
             say(f"{ident}: {error}")
+            continue
+        if agreed_to:
+            made.add(ident)
     return made
 
 
-def _edit(ident: str, fix: Fix) -> Edit:
-    assert not isinstance(fix, Mode)
+def _edit(ident: str, fix: Setting | Removal) -> Edit:
     before = text_of(fix.path)
-    return Edit(fix.path, before, with_setting(before or "", fix), ident)
+    text = before or ""
+    after = without_member(text, fix) if isinstance(fix, Removal) else with_setting(text, fix)
+    return Edit(fix.path, before, after, ident)
 
 
 def _chmod(ident: str, fix: Mode, *, yes: bool) -> bool:

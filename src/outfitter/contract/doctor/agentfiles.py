@@ -10,12 +10,14 @@ import os
 from ...record import record
 from .agents import read_bytes, settings_files
 from .check import Check, Finding
+from .fixes import Removal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from .fixes import Fix
     from .machine import Machine
 
     Found = Callable[[str], bool]  # whether a program is there
@@ -30,6 +32,7 @@ class Fault:
 
     text: str
     remedy: str
+    fix: Fix | None = None
 
 
 @record
@@ -67,20 +70,23 @@ def claude_faults(values: dict[str, Any], path: str, found: Found) -> Iterator[F
         yield Fault(
             f"{path}: disableAllHooks is true, so the hook of Outfitter does not run either",
             f"Remove disableAllHooks from {path}.",
+            Removal(path, ("disableAllHooks",)),
         )
     env = values.get("env")
     if isinstance(env, dict) and "PATH" in env:
         yield Fault(
             f"{path}: env sets PATH, for Claude Code itself and for every command that no hook reaches",
             f"Remove PATH from env in {path}: `outfitter env set` and outfitter.toml set it for a project.",
+            Removal(path, ("env", "PATH")),
         )
     sandbox = values.get("sandbox")
     if isinstance(sandbox, dict) and sandbox.get("enabled") is True:
         excluded = sandbox.get("excludedCommands")
-        if isinstance(excluded, list) and any(_is_shell(word) for word in excluded):
+        if isinstance(excluded, list) and (shells := tuple(word for word in excluded if _is_shell(word))):
             yield Fault(
                 f"{path}: the sandbox excludes shells, and so every command that a shell runs",
                 f"Remove the shells from sandbox.excludedCommands in {path}.",
+                Removal(path, ("sandbox", "excludedCommands"), shells),
             )
 
 
@@ -174,9 +180,10 @@ def finding(agent: str, seen: AgentFiles) -> Finding:
 
 
 def faulty(what: str, faults: Sequence[Fault]) -> Finding:
-    """All faults, and the remedy of the first: the next report has that of the next."""
+    """All faults, and the remedy and the fix of the first: the next report has those of the next."""
     count = "1 problem" if len(faults) == 1 else f"{len(faults)} problems"
-    return Finding("warning", f"{count} in {what}", [fault.text for fault in faults], faults[0].remedy)
+    first, texts = faults[0], [fault.text for fault in faults]
+    return Finding("warning", f"{count} in {what}", texts, first.remedy, first.fix)
 
 
 CHECKS = (

@@ -6,8 +6,9 @@ import os
 
 from ...system import MAC
 from .check import Check, Finding
+from .fixes import Setting
 from .machine import Configured, Given, configured, directory, given
-from .words import few, quoted
+from .words import few, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,12 +79,13 @@ def base_stale_activation(configured: Configured, given: Given, cwd: str) -> Fin
         names = [name for name, _ in active]
         return Finding("ok", f"active: {few(names)}" if names else "no environment is activated", names)
     names = [name for name, _ in stale]
-    listed = ", ".join(map(quoted, names))
     return Finding(
         "warning",
         f"left over from an activation that is no longer in effect: {few(names)}",
         [f"{name}: {why}" for name, why in stale],
-        f"Start Outfitter from a new shell, or write unset = [{listed}] under [env] in {configured.file}.",
+        f"Start Outfitter from a new shell, or write unset = {listed(names)} under [env] "
+        f"in {configured.file}.",
+        Setting(configured.file, "env", "unset", listed(names)),
     )
 
 

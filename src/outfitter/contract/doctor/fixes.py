@@ -25,7 +25,16 @@ class Setting:
     value: str
 
 
-Fix = Mode | Setting
+@record
+class Removal:
+    """A member of a JSON object that is in the way, by its keys; with `values`, these entries of its list."""
+
+    path: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...] = ()
+
+
+Fix = Mode | Setting | Removal
 
 
 def with_setting(text: str, wanted: Setting) -> str:
@@ -42,14 +51,35 @@ def with_setting(text: str, wanted: Setting) -> str:
     return after
 
 
+def without_member(text: str, unwanted: Removal) -> str:
+    """The text of a JSON file without that member. Raises SettingInvalid."""
+    from json import dumps, loads
+
+    *way, last = unwanted.keys
+    try:
+        whole = inner = loads(text)
+        for key in way:
+            inner = inner[key]
+        if unwanted.values:
+            inner[last] = [one for one in inner[last] if one not in unwanted.values]
+        else:
+            del inner[last]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise SettingInvalid(
+            f"{unwanted.path} cannot be edited safely: remove {'.'.join(unwanted.keys)} yourself"
+        ) from None
+    return dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
 def _check(before: str, after: str, wanted: Setting) -> None:
     """Whether the line is the only difference that a reader sees. Raises SettingInvalid."""
-    from tomllib import TOMLDecodeError, loads
+    from tomllib import loads
 
     try:
+        after.encode()
         old, new = loads(before), loads(after)
         new[wanted.table].pop(wanted.key)
-    except (TOMLDecodeError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError):
         new, old = {"": 1}, {}
     if new.get(wanted.table) == {} and wanted.table not in old:
         del new[wanted.table]

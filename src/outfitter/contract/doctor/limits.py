@@ -5,8 +5,9 @@ from __future__ import annotations
 from ...env.names import is_name
 from ...env.resolve import LARGEST_PAIR
 from .check import Check, Finding
+from .fixes import Setting
 from .machine import Configured, Given, configured, given
-from .words import counted, quoted
+from .words import counted, listed
 
 _MUCH = 0.8
 
@@ -42,13 +43,13 @@ def names_odd(configured: Configured, given: Given) -> Finding:
     if not odd:
         return Finding("ok", "every shell passes all names")
     it = "it" if len(odd) == 1 else "them"
-    listed = ", ".join(map(quoted, odd))
     return Finding(
         "warning",
         f"dash drops {counted(odd, 'variable')} because of the name: commands under `sh -c` do not get {it}",
         odd,
-        f"Use only letters, digits and _ in the name, or write unset = [{listed}] under [env] "
+        f"Use only letters, digits and _ in the name, or write unset = {listed(odd)} under [env] "
         f"in {configured.file}.",
+        Setting(configured.file, "env", "unset", listed(odd)),
     )
 
 

@@ -8,8 +8,9 @@ from ...env.names import is_name
 from ...host import facts
 from ...record import record
 from .check import Check, Finding
+from .fixes import Setting
 from .machine import Configured, Given, configured, given
-from .words import excluding, few, quoted
+from .words import excluding, few, listed, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def shell_agreement(configured: Configured, shells: Shells) -> Finding:
             "clients cannot write commands for the account's login shell and use another one",
             told,
             f"Write set = {{ SHELL = {quoted(shells.named)} }} under [env] in {configured.file}.",
+            Setting(configured.file, "env", "set", f"{{ SHELL = {quoted(shells.named)} }}"),
         )
     return Finding("ok", f"{shells.account} everywhere", told)
 
@@ -137,6 +139,7 @@ def shell_bash_env(configured: Configured, given: Given) -> Finding:
         f"{few(reach)}: shells run other code before or instead of the command",
         reach,
         f"{first} {excluding(reach)} in {configured.file}.",
+        Setting(configured.file, "shell_environment_policy", "exclude", listed(reach)),
     )
 
 

@@ -10,8 +10,12 @@ _FEW = 4
 
 
 def excluding(names: Sequence[str]) -> str:
-    listed = ", ".join(map(quoted, names))
-    return f"exclude = [{listed}] under [shell_environment_policy]"
+    return f"exclude = {listed(names)} under [shell_environment_policy]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """A list as TOML has it."""
+    return f"[{', '.join(map(quoted, names))}]"
 
 
 def quoted(text: str) -> str:
