@@ -227,7 +227,8 @@ def test_a_plain_mise_trust_is_enough(account: Account) -> None:
     assert Mise().resolve(account.found(), account.context()).state == "failed"
     assert not account.witness.exists()
     account.grant(account.trust().grant)
-    assert Mise().resolve(account.found(), account.context()).state == "applied"
+    resolution = Mise().resolve(account.found(), account.context())
+    assert resolution.state == "applied", resolution.note
 
 
 @real
