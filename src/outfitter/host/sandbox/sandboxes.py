@@ -172,7 +172,7 @@ class Sandboxes:
         for mark, running in list(self.running.items()):
             running.wait()
             self._gone(mark)
-        self._limits.groups.close()
+        self._limits.close()
 
     # What bubblewrap is told
 
