@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,7 @@ def test_tasks_run_and_their_results_come_as_lines(user: User, root: Path) -> No
         {"id": "missing", "command": ["no-such-program"]},
         {"id": "refused", "command": ["true"], "setup": ["false"]},
         {"id": "long", "script": "head -c 3000 /dev/zero"},
+        {"id": "greedy", "command": [sys.executable, "-c", "bytearray(512 << 20)"], "memory": "128MiB"},
     )
     done = user.run(
         "pool", "run", "--jobs", jobs, "--json", "--size", "2", "--max-output", "1000", env=env(root)
@@ -72,7 +74,9 @@ def test_tasks_run_and_their_results_come_as_lines(user: User, root: Path) -> No
     assert found["missing"]["state"] == "failed"
     assert found["refused"]["state"] == "refused"
     assert (len(found["long"]["stdout"]), found["long"]["truncated"]) == (1000, True)
-    assert done.stderr.decode().splitlines()[-1].endswith(" s: 3 done, 3 failed, 1 refused")
+    assert done.stderr.decode().splitlines()[-1].endswith(" s: 3 done, 4 failed, 1 refused")
+    killed = found["greedy"]["exit_code"] == 137  # else a resource limit has made it fail
+    assert found["greedy"].get("reason") == ("out-of-memory" if killed else None)
 
 
 def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:

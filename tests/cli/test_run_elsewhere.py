@@ -47,6 +47,20 @@ def test_url_runs_it_on_that_server(any_server: Server, user: User) -> None:
     assert seen(user.run("run", "--on", any_server.url, "--", *WHERE)) == (0, b"there\n", b"")
 
 
+def test_command_that_used_up_its_memory_is_told_so(user: User, tmp_path: Path) -> None:
+    greedy = (sys.executable, "-c", "x = bytearray(512 << 20)")
+    with serving("outfitter", tmp_path / "home", "--limits", "memory=128MiB") as server:
+        assert server.popen.stdout is not None
+        if b"cgroup" not in server.popen.stdout.readline():
+            pytest.skip("no control group can be made here")
+        on = ("run", "--on", server.url)
+        for done in (user.run(*on, "--", *greedy), user.run(*on, "--explain", "--", *greedy)):
+            assert done.returncode == 137
+            assert done.stderr.startswith(b"outfitter: memory was used up, and the kernel has killed")
+        lines = user.run(*on, "--json", "--", *greedy).stdout.splitlines()
+    assert {"event": "exited", "exitCode": 137, "reason": "out-of-memory"} in map(json.loads, lines)
+
+
 def test_name_and_default_are_those_of_the_file(server: Server, user: User) -> None:
     user.declare(
         f"""

@@ -193,6 +193,30 @@ def test_a_start_that_takes_too_long_is_repeated_once_then_the_oldest_is_refused
     assert done(one) == [(REFUSE, "", "old"), (STOP, "s2", ""), (START, "s3", "")]
 
 
+def test_starts_that_were_asked_for_together_are_late_together_and_each_is_repeated() -> None:
+    one = book(3, start_timeout=10)
+    for name in "abc":
+        one.request(name, PLAIN, 0)
+    one.take()
+    one.tick(10)
+    assert [act.do for act in one.take()] == [STOP, STOP, STOP, START, START, START]
+    one.tick(20)
+    assert [act.lease_id for act in one.take() if act.do == REFUSE] == ["a", "b", "c"]
+
+
+def test_nobody_is_refused_for_slow_starts_while_others_serve() -> None:
+    """The engine has room for one, and the pool may have two."""
+    one = serving(2, start_timeout=10)
+    one.request("b", PLAIN, 1)
+    for now in (11, 21, 31):
+        one.tick(now)
+        assert REFUSE not in {act.do for act in one.take()}
+    one.returned("a", 40)
+    one.renewing("s1", 40)
+    one.ready("s1", "n1", 41)
+    assert (OFFER, "s1", "b") in done(one)
+
+
 def test_five_failures_in_a_row_fail_the_pool_with_the_last_error() -> None:
     one = book(1)
     one.request("a", PLAIN, 0)
@@ -226,6 +250,20 @@ def test_failures_whose_node_nobody_knows_fail_the_pool_too() -> None:
         assert not one.failed
         one.start_failed(f"s{number}", "", "broken", 10 * number)
         one.tick(10 * number + 9)
+    assert one.failed
+
+
+def test_a_node_that_takes_many_starts_along_fails_nobody() -> None:
+    """None of them says where it was. Rounds of starts count, and the third is one too many of 3 nodes."""
+    one = book(8)
+    one.nodes = 3
+    for number in range(8):
+        one.request(f"l{number}", PLAIN, 0)
+    for now in (10, 20, 30):
+        assert not one.failed
+        for slot in [slot for slot in one.slots.values() if slot.since < now]:
+            one.start_failed(slot.slot_id, "", "its node has died", now)
+        one.tick(now + 9)
     assert one.failed
 
 
@@ -495,6 +533,56 @@ def test_a_slow_start_is_asked_for_once_more_and_the_first_stays() -> None:
     one.ready("s2", "n1", 11)
     assert one.slots["s2"].state is DRAINING
 
+
+def test_a_renewal_that_hangs_is_asked_for_elsewhere() -> None:
+    one = serving(1)
+    one.nodes = 4
+    one.request("b", PLAIN, 1)
+    one.returned("a", 2)
+    one.renewing("s1", 2)
+    one.take()
+    one.tick(7)
+    (start,) = one.take()
+    assert (start.do, start.avoid) == (START, ("n1",))
+    one.ready(start.slot_id, "n2", 8)
+    assert done(one) == [(STOP, "s1", ""), (OFFER, start.slot_id, "b")]
+
+
+def test_a_node_whose_executors_end_together_is_suspect() -> None:
+    """What was asked for between the first and the second may have been placed there: once more elsewhere."""
+    one = book(3)
+    one.nodes = 4
+    for name in "abcd":
+        one.request(name, PLAIN, 0)
+    for number in (1, 2, 3):
+        one.ready(f"s{number}", "n1" if number < 3 else "n2", 1)
+    one.take()
+    one.lost("s1", "executor-ended", "refused", 2)
+    first = [act for act in one.take() if act.do == START]
+    one.lost("s3", "executor-ended", "refused", 2.1)  # of another node
+    assert not one.suspects
+    one.request("e", PLAIN, 2.2)
+    one.take()
+    one.lost("s2", "executor-ended", "refused", 2.9)
+    starts = [act for act in one.take() if act.do == START]
+    assert [act.avoid for act in first] == [()]
+    assert starts and {act.avoid for act in starts} == {("n1",)}
+    assert one.slots[first[0].slot_id].twin in [act.slot_id for act in starts]
+
+
+def test_executors_of_a_node_that_end_one_after_the_other_say_nothing_about_it() -> None:
+    one = book(2)
+    one.nodes = 4
+    for name in "ab":
+        one.request(name, PLAIN, 0)
+    for number in (1, 2):
+        one.ready(f"s{number}", "n1", 1)
+    one.lost("s1", "executor-ended", "refused", 2)
+    one.lost("s2", "executor-ended", "refused", 3.1)
+    assert not one.suspects
+
+
+# The fence
 
 # The fence
 

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import outfitter
+from outfitter.core.leases import Transition
 from outfitter.core.shape import Shape
 from outfitter.errors import EngineFailed
-from outfitter.pool.engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Engine, Order
+from outfitter.pool.engine import (
+    EXECUTOR_ENDED,
+    NODE_LOST,
+    OUT_OF_MEMORY,
+    Card,
+    Endpoint,
+    Engine,
+    Order,
+    Stopped,
+)
 from outfitter.pool.settings import PoolWishes
+from outfitter.record import replace
 from outfitter.relay.known import Known, folder
 from tests.pool.engines import EngineTests, kill_keeper
+from tests.pool.support import until
+from tests.support.machine import SECOND
 from tests.support.raycluster import RayCluster, cluster_of
 from tests.support.relays import meeting
 from tests.support.tools import missing
@@ -141,6 +156,104 @@ def test_nodes_that_cannot_be_reached_are_found_at_a_rendezvous(
                 return (await client.run(["echo", "here"])).text
 
         assert asyncio.run(asyncio.wait_for(scenario(), 100)) == "here\n"
+
+
+class Cut:
+    """A way to the servers of a cluster that can fall silent, as a network does that loses every packet."""
+
+    def __init__(self) -> None:
+        self.silent = False
+        self._open: list[asyncio.Server | asyncio.StreamWriter] = []
+
+    async def to(self, port: int) -> int:
+        """The port of this way to a port."""
+
+        async def connected(near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+            far, back = await asyncio.open_connection("127.0.0.1", port)
+            self._open += [back, out]
+            await asyncio.gather(self._pump(near, back), self._pump(far, out))
+
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        self._open.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                if not self.silent:
+                    target.write(data)
+        if not self.silent:
+            target.close()
+
+    def close(self) -> None:
+        for one in self._open:
+            one.close()
+
+
+def cut_engine(address: str, cut: Cut) -> Engine:
+    """An engine of Ray whose driver is cut off from its first executor, and from that one's keeper."""
+    from outfitter.pool.ray import RayEngine, RaySlot
+
+    class CutEngine(RayEngine):
+        async def start(self, order: Order) -> RaySlot:
+            slot = await super().start(order)
+            if order.slot_id != "s1":
+                return slot
+            serve, stop = slot.serve, slot.stop
+
+            async def cut_serve(card: Card) -> Endpoint:
+                endpoint = await serve(card)
+                head, _, port = endpoint.url.rpartition(":")
+                return replace(endpoint, url=f"{head}:{await cut.to(int(port))}")
+
+            async def cut_stop(*, keep: bool = False) -> Stopped:
+                return Stopped(False, "it cannot be reached") if cut.silent else await stop(keep=keep)
+
+            slot.serve, slot.stop = cut_serve, cut_stop  # type: ignore[method-assign]
+            return slot
+
+    return CutEngine(address)
+
+
+def test_behind_a_cut_a_task_is_tried_again_when_its_commands_have_ended(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
+    """They go on for seconds after the loss was told. Only the fence keeps the next attempt from them."""
+    journal = tmp_path / "journal"
+    journal.touch()
+    signs = 'while :; do echo "$1 $(date +%s.%N)" >>"$0"; sleep 0.05; done'
+    cut, told, attempts = Cut(), [0.0], 0
+
+    async def task(client: outfitter.Client, item: int) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            await client.run(["sh", "-c", signs, journal, "1"])
+        await client.run(["sh", "-c", 'echo "2 $(date +%s.%N)" >>"$0"', journal], check=True)
+
+    def happened(event: Transition) -> None:
+        if (event.what, event.after) == ("lease", "lost"):
+            told[0] = time.time()
+
+    async def scenario() -> None:
+        engine = cut_engine(cluster.address, cut)
+        async with outfitter.Pool(engine, size=2, limits="none", on_event=happened) as pool:
+
+            async def cut_off() -> None:
+                await until(lambda: bool(journal.read_text()), "the command runs")
+                cut.silent = True
+
+            cutting = asyncio.ensure_future(cut_off())
+            (outcome,) = [outcome async for outcome in pool.map(task, [1], retries=1)]
+            await cutting
+            cut.close()
+            assert (outcome.state, outcome.attempts) == ("done", 2)
+
+    asyncio.run(asyncio.wait_for(scenario(), 100 * SECOND))
+    lines = [line.split() for line in journal.read_text().splitlines()]
+    first = [float(at) for attempt, at in lines if attempt == "1"]
+    (second,) = [float(at) for attempt, at in lines if attempt == "2"]
+    assert told[0] < first[-1] < second
 
 
 @pytest.mark.usefixtures("cluster")

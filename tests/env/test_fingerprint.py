@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import random
 import subprocess
 import sys
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,3 +106,11 @@ def test_every_input_counts() -> None:
         fingerprint(rules=Rules(allow_code_loading={"project": frozenset(["BASH_ENV"])})),
     ]
     assert len(set(others)) == len(others)
+
+
+@pytest.mark.parametrize("size", [0, 1, 32, 63, 64, 65, 200])
+def test_digests_are_those_of_hmac(size: int) -> None:
+    key = bytes(range(size))
+    told = hmac.new(key, b"4:NAME5:value", "sha256").hexdigest()
+    assert env_fp(key, {"NAME": "value"}) == told
+    assert value_digest(key, "NAME", "value") == told[:32]

@@ -153,6 +153,16 @@ def test_who_was_killed_for_memory(tmp_path: Path, name: str, text: str, killed:
     assert not limits.killed_for_memory(78, [str(tmp_path)])
 
 
+def test_kills_for_memory_count_once(tmp_path: Path) -> None:
+    events = tmp_path / "memory.events"
+    events.write_text("oom 3\noom_kill 3\n")
+    kills = limits.MemoryKills(str(tmp_path))
+    assert not kills.more()  # they were before
+    events.write_text("oom 5\noom_kill 5\n")
+    assert [kills.more(), kills.more()] == [True, False]
+    assert not limits.MemoryKills("").more()
+
+
 def test_a_group_without_the_controllers_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
     with pytest.raises(OSError, match="no controller for pids"):

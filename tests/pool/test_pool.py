@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,27 @@ async def test_an_executor_that_the_kernel_kills_for_its_memory_is_lost_to_that(
                 pytest.skip("this machine swaps instead")
     assert caught.value.reason == "out-of-memory"
     assert pool.status()["lost"] == {"out-of-memory": 1}
+
+
+@with_a_pool(memory="128MiB", limits="wanted")
+async def test_a_command_that_the_kernel_kills_for_its_memory_says_so_and_the_lease_goes_on(
+    pool: Pool,
+) -> None:
+    greedy = [sys.executable, "-c", "x = bytearray(512 << 20)"]
+    async with pool.lease() as client:
+        if set(pool.status()["limits"]) <= {"rlimit"}:
+            pytest.skip("no control group can be made here")
+        done = await client.run(greedy)
+        if done.ok:
+            pytest.skip("this machine swaps instead")
+        assert (done.exit_code, done.signal, done.reason) == (137, "KILL", "out-of-memory")
+        of_a_shell = await client.run(["sh", "-c", '"$@"; exit $?', "sh", *greedy], text=True)
+        assert (of_a_shell.exit_code, of_a_shell.signal, of_a_shell.reason) == (137, None, "out-of-memory")
+        assert (await client.run(["sh", "-c", "kill -9 $$"])).reason is None
+        ended = await client.start(["sleep", "600"])
+        await ended.terminate()
+        assert (await ended.wait(), ended.reason) == (137, None)
+        assert (await client.run(["true"])).ok
 
 
 @with_a_pool()

@@ -30,6 +30,8 @@ class RayNode:
     @property
     def pids(self) -> list[int]:
         """All processes of the node, its servers and their commands included."""
+        if self._popen.returncode is not None:
+            return []
         found, parents = [self._popen.pid], _children()
         for pid in found:
             found += parents.get(pid, [])
@@ -75,21 +77,34 @@ def _children() -> dict[int, list[int]]:
     return found
 
 
-def _command(pid: int) -> str:
+def _command(pid: int | str) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         return ""
 
 
+def _is(pid: str, part: str, environ: bytes) -> bool:
+    """Whether this stands in its command line, and that in its environment."""
+    try:
+        return part in _command(pid) and environ in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+
+
 # `ray start` refuses several nodes where it believes that it cannot have clusters; its own parts do not.
 _NODE = """
-import json, sys
+import contextlib, json, os, signal, sys
 from ray._private.node import Node
 from ray._private.parameter import RayParams
 given = json.loads(sys.argv[1])
 node = Node(RayParams(**given), head="gcs_address" not in given, shutdown_at_exit=False, spawn_reaper=False)
 print("address", node.gcs_address, flush=True)
+def reap(*_):  # as init does: the workers of a raylet look whether it is there, and a zombie is
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+signal.signal(signal.SIGCHLD, reap)
 sys.stdin.read()
 """
 
@@ -99,15 +114,28 @@ class RayCluster:
         self.folder = folder
         self._environ = environ
         self.address = ""
+        self._named = 0
         self.head = self._start("head", num_cpus=0, include_dashboard=False, temp_dir=folder)
         self.nodes: list[RayNode] = []
 
     def add(self, cpus: int) -> RayNode:
-        name = f"node{len(self.nodes)}"
+        self._named += 1
+        name = f"node{self._named}"
         more = {"node_manager_port": 0, "include_log_monitor": False}
         node = self._start(name, gcs_address=self.address, num_cpus=cpus, **more)
         self.nodes.append(node)
         return node
+
+    def replace(self, node: RayNode, cpus: int) -> None:
+        """Ends what is left of a node, and has another one in its place."""
+        node.end()
+        self.nodes.remove(node)
+        self.add(cpus)
+
+    def named(self, part: str) -> list[int]:
+        """Processes in whose command line this stands, of any node: a raylet that dies leaves orphans."""
+        ours = self.folder.encode()
+        return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is(pid, part, ours)]
 
     def _start(self, name: str, **given: object) -> RayNode:
         given |= {"node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000, "num_gpus": 0}

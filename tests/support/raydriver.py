@@ -3,7 +3,7 @@
     python -m tests.support.raydriver ADDRESS JOURNAL LEASES COMMANDS SIZE RETRIES
 
 Every command appends a line to the journal when it begins, and some while it runs. The program prints an
-object for each lease that has ended, and one at its own end.
+object for each lease that is lost, with the time, one for each task that has ended, and one at its own end.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import asyncio
 import json
 import os
 import sys
+import time
 from typing import Any
 
 import outfitter
+from outfitter.core.leases import Transition
 
 # Begins once, then says every 50 ms that it lives; 0.2 s in all.
 COMMAND = (
@@ -32,7 +34,11 @@ async def main(address: str, journal: str, leases: int, commands: int, size: int
             await client.run(["sh", "-c", COMMAND, journal, name], check=True)
         return str(attempts[number])
 
-    wishes: Any = {"address": address, "size": size, "cpus": 1, "limits": "none"}
+    def told(event: Transition) -> None:
+        if (event.what, event.after) == ("lease", "lost"):
+            _say(lost=event.lease_id, reason=event.reason, at=time.time())
+
+    wishes: Any = {"address": address, "size": size, "cpus": 1, "limits": "none", "on_event": told}
     async with outfitter.Pool("ray", **wishes) as pool:
         _say(pid=os.getpid())
         async for outcome in pool.map(task, range(leases), retries=retries):

@@ -360,7 +360,8 @@ class _JsonLines:
 
     def line(self, event: Output | Exited) -> bytes:
         if isinstance(event, Exited):
-            return _line({"event": "exited", "exitCode": event.code})
+            more = {} if event.reason is None else {"reason": event.reason}
+            return _line({"event": "exited", "exitCode": event.code, **more})
         decoder = self._decoders.get(event.stream)
         if decoder is None:
             decoder = self._decoders[event.stream] = codecs.getincrementaldecoder("utf-8")()

@@ -27,7 +27,7 @@ from ..protocol.process import (
 )
 from ..stdlib import SIG_IGN, deque, getsignal, signal
 from .console import make_way, say
-from .statuses import DENIED, INTERRUPTED, NOT_STARTED, READER_GONE, TIMED_OUT, not_started
+from .statuses import DENIED, INTERRUPTED, NOT_STARTED, READER_GONE, TIMED_OUT, not_started, say_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class QuickRun:
             say(f"waiting for {WaitingNotice.decode(notice.params).what}")
 
     def _exited(self, notice: ExitedNotice) -> None:
-        self.exit = Exited(notice.exit_code, notice.sandbox_denied)
+        self.exit = Exited(notice.exit_code, notice.sandbox_denied, reason=notice.reason)
 
     def _over(self, notice: ClosedNotice) -> None:
         self._closed = True
@@ -254,6 +254,7 @@ class QuickRun:
             raise OutfitterError("the command was closed without an exit code")
         if self.exit.code and self.exit.sandbox_denied:
             say(DENIED)
+        say_reason(self.exit.reason)
         self.finish(self.exit.code)
 
     # In

@@ -229,7 +229,7 @@ class RunOn(QuickRun):
         self._take(seq, Output(stream, data))
 
     def _exited(self, notice: ExitedNotice) -> None:
-        self._take(notice.seq, Exited(notice.exit_code, notice.sandbox_denied, notice.signal))
+        self._take(notice.seq, Exited(notice.exit_code, notice.sandbox_denied, notice.signal, notice.reason))
 
     def _over(self, notice: ClosedNotice) -> None:
         self._take(notice.seq, CLOSED)

@@ -18,7 +18,7 @@ from .follow import Follower, LeftRunning, status_of
 from .quickfollow import can_pass_input
 from .records import Records
 from .runflags import not_text
-from .statuses import DENIED, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, not_started
+from .statuses import DENIED, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, not_started, say_reason
 from .target import named, reach
 from .wishes import client_contract, client_policy, launch_kind, sandbox
 
@@ -122,6 +122,7 @@ class _Run:
             if tail is not None and status == 1 and tail.text.startswith(_NOT_INSIDE):
                 return NOT_EXECUTABLE if "ermission" in tail.text else NOT_FOUND
             self._say_denied(client, process, tail, cwd)
+            say_reason(process.reason)
             if flags["explain"]:
                 await self._explain(client, process)
             return status

@@ -15,6 +15,17 @@ DENIED = (  # by a sandbox that is not of this command line
     "--sandbox takes the place of your own [sandbox]"
 )
 
+_OF_THE_MACHINE = {
+    "out-of-memory": "memory was used up, and the kernel has killed the command or one of its processes: "
+    "raise the limit of its server or sandbox, or have it use less"
+}
+
+
+def say_reason(reason: str | None) -> None:
+    """Says why the machine has ended a command, if its server says so."""
+    if reason in _OF_THE_MACHINE:
+        say(_OF_THE_MACHINE[reason])
+
 
 def not_started(program: str, message: str, data: Mapping[str, object] | None) -> int:
     """Says why a server did not start a program; returns the exit status."""

@@ -48,10 +48,11 @@ class Completed(Finished):
             print(done.text.strip(), done.duration)
 
     `signal` is the one that ended the command, such as "KILL"; where the server does not say so, as the stock
-    one, exit codes above 128 count as signals. `args` is the command. `duration` is in seconds, from the
-    request to the end. `dropped` counts the bytes that `overflow` left out. `environment` is the server's
-    summary of the command's environment, and `startup` what a shell's startup files changed, if the client
-    asked for summaries.
+    one, exit codes above 128 count as signals. `reason` is "out-of-memory" if the kernel killed it, or one of
+    its processes, for want of memory, as far as the server knows. `args` is the command. `duration` is in
+    seconds, from the request to the end. `dropped` counts the bytes that `overflow` left out. `environment`
+    is the server's summary of the command's environment, and `startup` what a shell's startup files changed,
+    if the client asked for summaries.
     """
 
     exit_code: int
@@ -64,6 +65,7 @@ class Completed(Finished):
     duration: float = 0.0
     dropped: int = 0
     signal: str | None = None
+    reason: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _done(self) == _done(other)
@@ -102,7 +104,7 @@ class Completed(Finished):
         """
         out, err = self.stdout.decode(errors="replace"), self.stderr.decode(errors="replace")
         told = (self.sandbox_denied, self.environment, self.startup, self.args, self.duration)
-        return CompletedText(self.exit_code, out, err, *told, self.dropped, self.signal)
+        return CompletedText(self.exit_code, out, err, *told, self.dropped, self.signal, self.reason)
 
 
 @record
@@ -125,6 +127,7 @@ class CompletedText(Finished):
     duration: float = 0.0
     dropped: int = 0
     signal: str | None = None
+    reason: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _done(self) == _done(other)

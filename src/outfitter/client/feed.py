@@ -84,6 +84,7 @@ class ProcessFeed:
         self.process_id = process_id
         self.exit_code: int | None = None
         self.signal: int | None = None  # that has ended it, if the server says so
+        self.reason: str | None = None  # why the machine has done so
         self.sandbox_denied: bool | None = None
         self.environment: EnvironmentSummary | None = None
         self.warnings: list[str] = []
@@ -213,7 +214,7 @@ class ProcessFeed:
         if isinstance(notice, wire.OutputNotice):
             event = Output(notice.stream, notice.data)
         elif isinstance(notice, wire.ExitedNotice):
-            event = Exited(notice.exit_code, notice.sandbox_denied, notice.signal)
+            event = Exited(notice.exit_code, notice.sandbox_denied, notice.signal, notice.reason)
             if notice.environment is not None:
                 self.startup = notice.environment
         if self.over:
@@ -241,7 +242,8 @@ class ProcessFeed:
             self.news.set()
 
     def _know_exit(self, event: Exited) -> None:
-        self.exit_code, self.sandbox_denied, self.signal = event.code, event.sandbox_denied, event.signal
+        self.exit_code, self.sandbox_denied = event.code, event.sandbox_denied
+        self.signal, self.reason = event.signal, event.reason
 
     def _give_up(self, error: OutfitterError) -> None:
         """Its output has a hole: nobody can use the rest."""
@@ -353,7 +355,7 @@ class ProcessFeed:
         if result.exited and self.exit_code is None:  # the exit was not after `after`
             self._order.exit_known = True
             assert result.exit_code is not None
-            self._know_exit(Exited(result.exit_code, result.sandbox_denied, result.signal))
+            self._know_exit(Exited(result.exit_code, result.sandbox_denied, result.signal, result.reason))
         self.closed = self.closed or result.closed
         self._reading -= 1
         self._mind_the_gap()

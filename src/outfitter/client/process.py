@@ -45,6 +45,11 @@ class ProcessState:
         return self._feed.exit_code
 
     @property
+    def reason(self) -> str | None:
+        """ "out-of-memory" if the kernel has ended the command for that, as far as the server knows."""
+        return self._feed.reason
+
+    @property
     def sandbox_denied(self) -> bool | None:
         """Whether the sandbox interfered, once that is known."""
         return self._feed.sandbox_denied

@@ -244,6 +244,7 @@ def completed(process: RemoteProcess, argv: list[str], kept: Collected, duration
         duration,
         kept.dropped,
         signal_of(process.exit_code, feed.signal, tells=process._session.offers("processExitSignal")),
+        feed.reason,
     )
 
 

@@ -42,12 +42,13 @@ class Exited:
                 print(event.code)  # 0
 
     `sandbox_denied` is None if the server did not report it. `signal` is the number of the one that ended the
-    command, as far as the server says.
+    command, and `reason` is "out-of-memory" if the kernel did so for that, as far as the server says.
     """
 
     code: int
     sandbox_denied: bool | None = False
     signal: int | None = None
+    reason: str | None = None
 
 
 @record
@@ -70,6 +71,7 @@ class Missed:
     closed: bool
     sandbox_denied: bool = False
     signal: int | None = None
+    reason: str | None = None
 
 
 def missed(result: ReadResult) -> Missed:
@@ -83,6 +85,7 @@ def missed(result: ReadResult) -> Missed:
         result.closed,
         result.sandbox_denied,
         result.signal,
+        result.reason,
     )
 
 
@@ -136,7 +139,8 @@ class EventOrder:
         holes = [seq for seq in range(self.last + 1, missed.next_seq) if seq not in self._early]
         if len(holes) == 1 and missed.exited and not self.exit_known and missed.exit_code is not None:
             self.exit_known = True
-            self._keep(holes[0], Exited(missed.exit_code, missed.sandbox_denied, missed.signal))
+            exited = Exited(missed.exit_code, missed.sandbox_denied, missed.signal, missed.reason)
+            self._keep(holes[0], exited)
         elif holes:
             raise _gone(end)
         return self._due()

@@ -98,6 +98,7 @@ def log_told(log: OutputLog, parcel: Parcel) -> Told:
         "exited": log.exited_seq,
         "code": log.exit_code,
         "denied": log.denied,
+        "reason": log.reason,
         "closed": log.closed_seq,
         "dropped": log.dropped_bytes,
         "droppedThrough": log._dropped_through,
@@ -110,6 +111,7 @@ def log_of(told: Told, received: Received, budget: Budget) -> OutputLog:
     log.exited_seq = told["exited"]
     log.exit_code = told["code"]
     log.denied = told["denied"]
+    log.reason = told.get("reason")  # an older version does not know
     log.closed_seq = told["closed"]
     log.dropped_bytes = told["dropped"]
     log._dropped_through = told["droppedThrough"]

@@ -63,11 +63,14 @@ MAX_LEASES, MAX_AGE = 100, 24 * 3600.0  # of a slot: what leaks, leaks for a day
 SUSPECT_SECONDS = 60.0  # longer than an engine takes to notice with its defaults
 ENGINE_SECONDS = 60.0  # without its engine a pool goes on for so long, then it fails
 NODE_FAILURES = 3  # starts in a row that make a node suspect
+TOGETHER_SECONDS = 1.0  # two executors of a node that end within it: those of a killed node take 0.1 s
 POOL_FAILURES = 5  # starts in a row that fail the pool instead of trying for ever
 _SLOW_STARTS, _SLOW_SECONDS = 3.0, 5.0  # times the median, and no less: then a slot is asked for once more
 _STARTS_KEPT = 32  # of which the median is taken
 _FAILURES_KEPT = 32  # more than it takes to fail the pool
 _PAUSE, _LONGEST_PAUSE = 0.25, 5.0  # before another start, from the third failure in a row; doubled with each
+
+_NEVER = float("inf")
 
 BEAT, DEAD = 1.0, 4.0  # of a leased slot: seconds to report a loss, three lost packets to forgive
 READY_BEAT, READY_DEAD = 5.0, 8.0  # of one that nobody has: its loss disturbs nobody, and there may be many
@@ -76,6 +79,7 @@ RETENTION = 6.0  # a server keeps a session for so long: a client that comes bac
 FENCE = DEAD + RETENTION + 1.0  # after so long without a client nothing of a lease runs; 1 s is for clocks
 
 SUSPICIOUS = ("node-lost", "silent")  # losses that say something about the node
+ENDED = "executor-ended"  # a loss that does so if another one comes at the same time
 
 
 class LeaseFence:
@@ -172,7 +176,7 @@ class SlotEntry:
 class _Kind:
     """All of one shape: who waits, and the slots."""
 
-    __slots__ = ("alive", "coming", "late", "queue", "ready", "shape")
+    __slots__ = ("alive", "coming", "late_since", "queue", "ready", "shape")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -180,7 +184,12 @@ class _Kind:
         self.ready: OrderedDict[str, None] = OrderedDict()  # the one that was used last comes last
         self.coming = 0  # slots that start or are renewed
         self.alive = 0  # all that can serve a lease, now or later
-        self.late = 0  # starts in a row that took too long
+        self.late_since = _NEVER  # when a start first took too long, if none was ready since
+
+    @property
+    def serving(self) -> int:
+        """How many slots have a lease, or could have one now."""
+        return self.alive - self.coming
 
     @property
     def need(self) -> int:
@@ -207,6 +216,9 @@ class Leases:
         self._timed: dict[str, float] = {}  # deadlines of leases that wait
         self._starts: list[float] = []  # how long the last ones took
         self._failures: list[str] = []  # nodes of the last starts that failed since one worked
+        self._rounds = 0  # of those whose node nobody knows: starts that were under way together are one
+        self._round_since = 0.0
+        self._ended: dict[str, float] = {}  # nodes, when an executor of theirs ended last
         self._pause = 0.0  # until when nothing is started, because of them
         self._last_word = ""
         self._slots_named = 0
@@ -243,7 +255,7 @@ class Leases:
                 "queue-full",
                 f"{self.bounds.max_waiting} leases wait already: ask again when some have been given",
             )
-        deadline = float("inf") if timeout is None else now + timeout
+        deadline = _NEVER if timeout is None else now + timeout
         self.leases[lease_id] = LeaseEntry(lease_id, shape, group, now, deadline)
         self._kind(shape).queue.add(lease_id, group, now)
         if timeout is not None:
@@ -295,8 +307,9 @@ class Leases:
         kind = self._kind(slot.shape)
         if not slot.served:
             self._starts = [*self._starts[1 - _STARTS_KEPT :], now - slot.since]
-        kind.late = 0
+        kind.late_since = _NEVER
         self._failures.clear()
+        self._rounds = 0
         self._pause = 0.0
         self.suspects.pop(node, None)
         self._drop_twin(slot, now)
@@ -312,16 +325,20 @@ class Leases:
             return
         self._last_word = detail
         self._failures = [*self._failures[1 - _FAILURES_KEPT :], node]
-        if node and self._failures[-NODE_FAILURES:] == [node] * NODE_FAILURES:
-            self.suspects[node] = now + SUSPECT_SECONDS
+        if not node and (not self._rounds or slot.since >= self._round_since):
+            self._rounds += 1
+            self._round_since = now
         if len(self._failures) >= NODE_FAILURES:
             self._pause = now + min(_PAUSE * 2.0 ** (len(self._failures) - NODE_FAILURES), _LONGEST_PAUSE)
         kind = self._kind(slot.shape)
         if setup and kind.queue:
             self._refuse(self.leases[kind.queue.take()], "setup-failed", detail, now)
         self._lose(slot, "start-failed", detail, now)
-        # Where it was is not always known: then each counts as another node.
-        tried = len({place for place in self._failures if place}) + self._failures.count("")
+        if node and self._failures[-NODE_FAILURES:] == [node] * NODE_FAILURES:
+            self._suspect(node, now)
+        # Where it was is not always known: then each round counts as another node. A node that dies takes all
+        # starts along that were under way there, and none of them says where.
+        tried = len({place for place in self._failures if place}) + self._rounds
         if len(self._failures) >= POOL_FAILURES and tried >= min(POOL_FAILURES, self.nodes):
             self._fail(f"{POOL_FAILURES} executors in a row did not start: {detail}", now)
         self._balance(now)
@@ -331,13 +348,27 @@ class Leases:
         slot = self.slots.get(slot_id)
         if slot is None:
             return
-        if slot.node and reason in SUSPICIOUS:
-            self.suspects[slot.node] = now + SUSPECT_SECONDS
+        if slot.node and (reason in SUSPICIOUS or (reason == ENDED and self._ended_together(slot.node, now))):
+            self._suspect(slot.node, now)
         if slot.state is STARTING and not self.engine_lost:
             self.start_failed(slot_id, slot.node, f"{reason}: {detail}", now)  # nobody may try that for ever
             return
         self._lose(slot, reason, detail, now)
         self._balance(now)
+
+    def _ended_together(self, node: str, now: float) -> bool:
+        """Whether another executor of the node has ended just now."""
+        last, self._ended[node] = self._ended.get(node, -_NEVER), now
+        return now - last <= TOGETHER_SECONDS
+
+    def _suspect(self, node: str, now: float) -> None:
+        """Nothing is started on the node for a while. What was asked for just now may have been placed there:
+        an engine that has not noticed yet does so, and its start hangs. It is asked for once more."""
+        new = node not in self.suspects
+        self.suspects[node] = now + SUSPECT_SECONDS
+        for slot in list(self.slots.values()) if new else ():
+            if slot.state is STARTING and not slot.node and now - slot.since <= TOGETHER_SECONDS:
+                self._ask_again(slot, now)
 
     def drained(self, slot_id: str, reason: str, now: float) -> None:
         """The engine says that the slot is gone, or will be, and its executor still answers."""
@@ -373,7 +404,7 @@ class Leases:
         self._fail(detail, now)
         for slot in list(self.slots.values()):
             if slot.lease_id:
-                self._lose(slot, "executor-ended", detail, now)
+                self._lose(slot, ENDED, detail, now)
             elif slot.state is not DRAINING:
                 self._stop(slot, now, detail)
 
@@ -384,6 +415,8 @@ class Leases:
             self._refuse(self.leases[lease_id], "timed-out", self._waited_for(), now)
         for node in [node for node, until in self.suspects.items() if until <= now]:
             del self.suspects[node]
+        for node in [node for node, at in self._ended.items() if now - at > TOGETHER_SECONDS]:
+            del self._ended[node]
         for slot in list(self.slots.values()):
             self._look_at(slot, now)
         if self.engine_lost and now - self._engine_lost_at >= ENGINE_SECONDS:
@@ -404,17 +437,24 @@ class Leases:
         took = now - slot.since
         if took >= self.bounds.start_timeout:
             kind = self._kind(slot.shape)
-            kind.late += 1
             said = f"no executor was ready within {self.bounds.start_timeout:g} s"
             said += f": {self._last_word}" if self._last_word else ""
-            if kind.late > 1 and kind.queue:  # asked for again once
+            again = slot.since >= kind.late_since  # those that were asked for together are late together
+            kind.late_since = min(kind.late_since, now)
+            # Where others serve, the engine may have no room for more: whoever waits gets one of those.
+            if again and kind.queue and not kind.serving:
                 self._refuse(self.leases[kind.queue.take_oldest()], "timed-out", said, now)
             self._lose(slot, "start-timeout", said, now)
-        elif self.nodes > 1 and not slot.twin and not slot.served and self._starts:
+        elif self._starts:
             median = sorted(self._starts)[len(self._starts) // 2]
-            if took >= max(_SLOW_STARTS * median, _SLOW_SECONDS) and len(self.slots) < MAX_SLOTS:
-                slot.twin = self._start(self._kind(slot.shape), now)
-                self.slots[slot.twin].twin = slot.slot_id
+            if took >= max(_SLOW_STARTS * median, _SLOW_SECONDS):
+                self._ask_again(slot, now)
+
+    def _ask_again(self, slot: SlotEntry, now: float) -> None:
+        """For one that may not come, elsewhere; once."""
+        if self.nodes > 1 and not slot.twin and len(self.slots) < MAX_SLOTS:
+            slot.twin = self._start(self._kind(slot.shape), now, beside=slot.node)
+            self.slots[slot.twin].twin = slot.slot_id
 
     def _drop_twin(self, slot: SlotEntry, now: float) -> None:
         """Of two slots that were asked for in one's place, the first that is ready stays."""
@@ -481,10 +521,11 @@ class Leases:
             if kind is not mine
         )
 
-    def _avoided(self) -> tuple[str, ...]:
-        """Suspects, the newest first, and at most half of the nodes."""
+    def _avoided(self, node: str) -> tuple[str, ...]:
+        """This node, then suspects, the newest first, and at most half of the nodes."""
         newest = sorted(self.suspects, key=lambda node: -self.suspects[node])
-        return tuple(newest[: self.nodes // 2])
+        avoided = dict.fromkeys([node, *newest] if node else newest)
+        return tuple(avoided)[: self.nodes // 2]
 
     def _waited_for(self) -> str:
         if self.engine_lost:
@@ -494,14 +535,14 @@ class Leases:
 
     # Moves
 
-    def _start(self, kind: _Kind, now: float) -> str:
+    def _start(self, kind: _Kind, now: float, beside: str = "") -> str:
         self._slots_named += 1
         slot_id = f"s{self._slots_named}"
         self.slots[slot_id] = SlotEntry(slot_id, kind.shape, now)
         kind.coming += 1
         kind.alive += 1
         self._tell(now, "slot", slot_id, "", "", STARTING)
-        self.acts.append(Act(START, slot_id, shape=kind.shape, avoid=self._avoided()))
+        self.acts.append(Act(START, slot_id, shape=kind.shape, avoid=self._avoided(beside)))
         return slot_id
 
     def _offer(self, kind: _Kind, now: float) -> None:

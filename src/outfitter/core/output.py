@@ -12,6 +12,7 @@ from ..stdlib import deque
 
 RETAINED_BYTES = 1 << 20  # the reference's window; a client that reconnects in time needs no more
 RETAINED_CHUNKS = 50_000  # the reference's; bounds what one-byte writes cost
+OUT_OF_MEMORY = "out-of-memory"  # a reason for the machine to end a command
 CROWDED_BYTES = 64 << 10  # the window while the server as a whole holds too much (Budget)
 
 
@@ -86,6 +87,7 @@ class OutputLog:
         "exit_code",
         "exited_seq",
         "next_seq",
+        "reason",
     )
 
     def __init__(self, streams: int, budget: Budget, retained: int = RETAINED_BYTES) -> None:
@@ -99,6 +101,7 @@ class OutputLog:
         self.exit_code: int | None = None
         self.closed_seq: int | None = None
         self.denied = False  # whether it probably failed because of its sandbox
+        self.reason: str | None = None  # why the machine has ended it: OUT_OF_MEMORY
         self.dropped_bytes = 0
         self._dropped_through = 0  # the highest number whose output is gone
 
@@ -132,10 +135,11 @@ class OutputLog:
             self._dropped_through = oldest.seq
         return chunk
 
-    def exit(self, exit_code: int, *, denied: bool = False) -> int:
-        """Records that the leader was reaped, and whether that was probably its sandbox's doing; returns the
-        number."""
+    def exit(self, exit_code: int, *, denied: bool = False, reason: str | None = None) -> int:
+        """Records that the leader was reaped, whether that was probably its sandbox's doing, or why the
+        machine did it; returns the number."""
         self.denied = denied
+        self.reason = reason
         assert self.exited_seq is None, "exited twice"
         self.exit_code = exit_code
         self.exited_seq = self.next_seq

@@ -17,7 +17,7 @@ import resource
 from ..earlyerrors import SettingInvalid
 from ..record import record
 from ..system import LINUX
-from .sandbox.groups import own_group, read, write
+from .sandbox.groups import memory_kills, own_group, read, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,15 +201,35 @@ def _limit_swap(group: str, wanted: ServerLimits) -> None:
 def killed_for_memory(pid: int, homes: list[str] | None = None) -> bool:
     """Whether the kernel has killed a process in the group of a server for want of memory: of the group's, or
     of the machine's. To be asked before `tidy`."""
-    for home in _homes() if homes is None else homes:
-        for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
-            try:
-                said = read(f"{home}/{_NAME}{pid}/{name}").split()
-            except OSError:
-                continue
-            if "oom_kill" in said[:-1] and said[said.index("oom_kill") + 1] != "0":
-                return True
-    return False
+    return any(memory_kills(f"{home}/{_NAME}{pid}") for home in (_homes() if homes is None else homes))
+
+
+class MemoryKills:
+    """Whether the kernel has killed something in our own group for want of memory.
+
+    The kernel counts them and does not say whom: two that are killed at the same time may be told as one.
+    """
+
+    def __init__(self, group: str | None = None) -> None:
+        self._group = _own_memory_group() if group is None else group
+        self._seen = memory_kills(self._group)
+
+    def more(self) -> bool:
+        """Since the last time."""
+        before, self._seen = self._seen, memory_kills(self._group)
+        return self._seen > before
+
+
+def _own_memory_group() -> str:
+    """The group that this process is in, of either version; empty if there is none."""
+    try:
+        return own_group("memory", divides=False).path
+    except OSError:
+        pass
+    try:
+        return _own_version2()
+    except OSError:
+        return ""
 
 
 def tidy() -> None:

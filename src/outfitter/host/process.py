@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 
-from ..core.output import Budget, OutputLog
+from ..core.output import OUT_OF_MEMORY, Budget, OutputLog
 from ..core.stdin import StdinQueue, WriteIds
 from ..errors import LaunchFailed, Refused
 from ..pace import READ_SIZE, WIDE_READ_SIZE
@@ -55,6 +55,7 @@ WIDE_CHUNK = 128 << 10
 SIGINT, SIGTERM = 2, 15
 DESCRIPTORS = 4  # that a command holds: stdout, stderr, its pidfd, and stdin or what its shell reports
 _SIGNALS = 64  # on Linux
+_KILLED = 128 + 9  # the exit code of who was killed, and of a shell whose command was
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
 # How long `closed` waits, after a terminate, for the pipes to end: somebody we could not kill may hold them,
@@ -349,13 +350,19 @@ class Process:
             self._late = None
         if not (self._paused and self._held_to_the_end):
             self._drain()
-        exited_seq = self.log.exit(code, denied=self.sandboxed and self._denied(code))
+        denied = self.sandboxed and self._denied(code)
+        exited_seq = self.log.exit(code, denied=denied, reason=self._reason() if code == _KILLED else None)
         if self._stdin >= 0 and not self.tty:
             self._close_stdin()
         self._report(exited_seq)
         if self._terminated and not self.log.closed:
             self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon)
         return True
+
+    def _reason(self) -> str | None:
+        """Why the kernel has killed it, or the last one that it waited for; None if we did."""
+        found = not self._terminated and self._trees.killed_for_memory(self.mark)
+        return OUT_OF_MEMORY if found else None
 
     def _denied(self, code: int) -> bool:
         from ..core.denial import denied

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..core.launch import Launch
     from ..loop import Loop
     from .cgroup import Cgroups
+    from .limits import MemoryKills
     from .masks import Masks
     from .spawn import Spawner, Stdio
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
             self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int
         ) -> int: ...
         def let_go(self, mark: int) -> None: ...
+        def killed_for_memory(self, mark: int) -> bool: ...
         def stopped(self) -> None: ...
 
 
@@ -73,6 +75,7 @@ class Trees:
         self._ending_still: list[set[int]] = []
         self.masks: Masks | None = None  # made with the first command that needs them
         self.sandboxes: Sandboxing | None = None  # the same
+        self.memory: MemoryKills | None = None  # of a server whose memory is limited
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
         """Starts a program whose descendants can be found by the mark.
@@ -108,6 +111,13 @@ class Trees:
             self.masks = Masks(spawner)
         group = "" if self._cgroups is None else self._cgroups.made(mark)
         return self.masks.spawn(launch, stdio, limit, group)
+
+    def killed_for_memory(self, mark: int) -> bool:
+        """Whether the kernel has killed something for want of memory: in the command's sandbox, or in the
+        server's group since this was last asked."""
+        if self.sandboxes is not None and self.sandboxes.killed_for_memory(mark):
+            return True
+        return self.memory is not None and self.memory.more()
 
     def let_go(self, mark: int) -> None:
         """A process closed; what it left running belongs to the session."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import time
 from typing import TYPE_CHECKING
 
 from ..core.shape import Shape
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 12.0  # for a keeper to end its server: its own limit, and the way there and back
 AGAIN_SECONDS = 0.5  # between two questions to an actor that cannot be reached now
+# An actor without a server ends by itself after so long: Ray cannot end it where its raylet is frozen or has
+# been given up. A server is asked for as soon as the actor is there, and again when a lease has ended.
+LONELY_SECONDS = 5.0
 # Set by whoever has an autoscaler, of which Ray says nothing: then no shape is refused as too large.
 AUTOSCALES = "OUTFITTER_RAY_AUTOSCALES"
 _NODE_ID = "ray.io/node-id"  # a label that Ray gives to every node
@@ -87,6 +92,7 @@ class SlotKeeper:
             of_engine=_GPUS,
             watches=True,
         )
+        threading.Thread(target=_leave, args=(self._keeper,), daemon=True).start()
 
     async def serve(self, card: Mapping[str, object], shape: Mapping[str, object]) -> dict[str, object]:
         return told(await asyncio.to_thread(self._keeper.serve, heard(Card, card), heard(Shape, shape)))
@@ -100,6 +106,17 @@ class SlotKeeper:
     async def wait(self) -> None:
         """Never returns: it fails when the actor is gone."""
         await asyncio.Event().wait()
+
+
+def _leave(keeper: Keeper) -> None:
+    """Ends this process when its keeper has had no server for a while."""
+    served = time.monotonic()
+    while time.monotonic() - served < LONELY_SECONDS:
+        time.sleep(LONELY_SECONDS / 10)
+        if keeper.pid:
+            served = time.monotonic()
+    keeper.stop()
+    os._exit(0)
 
 
 def _listen(address: str) -> str:

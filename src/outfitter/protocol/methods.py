@@ -66,7 +66,7 @@ METHODS: dict[str, Method] = {
         Method("environment/overlay/list", "overlay.ListParams", "overlay.OverlayResult", "environment info", "overlay.list_contributions", "environmentOverlay"),
         Method("environment/overlay/drop", "overlay.DropParams", "overlay.DropResult", "environment info", "overlay.drop", "environmentOverlay"),
         Method("environment/overlay/event", "overlay.EventParams", "overlay.EventResult", "environment info", "overlay.event", "environmentOverlay"),
-        Method("process/start", "process.StartParams", "process.StartResult", "exec", "process.start", "processExitSignal", "environmentContract", "processResize", "processDetach", "networkProxyLaunch", "shellSnapshotV2"),
+        Method("process/start", "process.StartParams", "process.StartResult", "exec", "process.start", "processExitSignal", "processExitReason", "environmentContract", "processResize", "processDetach", "networkProxyLaunch", "shellSnapshotV2"),
         Method("process/read", "process.ReadParams", "process.ReadResult", "exec", "process.read"),
         Method("process/write", "process.WriteParams", "process.WriteResult", "exec", "process.write", "processStdinEof"),
         Method("process/signal", "process.SignalParams", "results.Done", "exec", "process.signal", "processSignals"),

@@ -368,7 +368,7 @@ def _chunk(fields: Fields) -> tuple[int, str, bytes]:
 @quick_record
 class ExitedNotice:
     """process/exited. Older servers do not say `sandboxDenied`; it costs a process/read then. `signal` (ours)
-    is the one that has ended the command."""
+    is the one that has ended the command, and `reason` (ours) why the machine did so."""
 
     process_id: str
     seq: int
@@ -376,6 +376,7 @@ class ExitedNotice:
     sandbox_denied: bool | None
     environment: StartupReport | None = None
     signal: int | None = None
+    reason: str | None = None
 
     @classmethod
     def decode(cls, params: Json) -> ExitedNotice:
@@ -385,7 +386,8 @@ class ExitedNotice:
             raise wrong(code, "i32")
         denied = None if fields.raw_or_none("sandboxDenied") is None else fields.flag("sandboxDenied")
         told, signal = fields.document("environment"), fields.unsigned_or_none("signal")
-        return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told, signal)
+        reason = fields.text_or_none("reason")
+        return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told, signal, reason)
 
 
 @quick_record
@@ -461,8 +463,8 @@ class TerminateResult(Result):
 
 @record
 class ReadResult(Result):
-    """process/read; `chunks` are (number, stream, bytes). `dropped_bytes` (ours) were lost before them, and
-    `signal` (ours) has ended the command."""
+    """process/read; `chunks` are (number, stream, bytes). `dropped_bytes` (ours) were lost before them,
+    `signal` (ours) has ended the command, for a `reason` (ours) of the machine's."""
 
     chunks: list[tuple[int, str, bytes]]
     next_seq: int
@@ -473,6 +475,7 @@ class ReadResult(Result):
     sandbox_denied: bool = False
     dropped_bytes: int = 0
     signal: int | None = None
+    reason: str | None = None
 
     @classmethod
     def decode(cls, result: Json) -> ReadResult:
@@ -491,6 +494,7 @@ class ReadResult(Result):
             fields.flag_or("sandboxDenied", False),
             fields.unsigned_or_none("droppedBytes") or 0,
             fields.unsigned_or_none("signal"),
+            fields.text_or_none("reason"),
         )
 
     def wire(self) -> str:
@@ -505,6 +509,7 @@ class ReadResult(Result):
         # Only when something is missing, so that an answer without loss is the reference's to the letter.
         more = f',"droppedBytes":{self.dropped_bytes}' if self.dropped_bytes else ""
         more += f',"signal":{self.signal}' if self.signal is not None else ""
+        more += f',"reason":"{self.reason}"' if self.reason is not None else ""
         return (
             f'{{"chunks":[{chunks}],"nextSeq":{self.next_seq},"exited":{flag(self.exited)},'
             f'"exitCode":{code},"closed":{flag(self.closed)},"failure":{failure},'
@@ -568,12 +573,15 @@ class Notices:
         *,
         denied: bool = False,
         signal: int | None = None,
+        reason: str | None = None,
     ) -> bytes:
         """`environment` (ours) is JSON text about what became of the command's environment; `signal` (ours)
-        has ended it."""
+        has ended it, for a `reason` (ours) of the machine's."""
         extra = b',"environment":%b' % environment if environment else b""
         if signal is not None:
             extra += b',"signal":%d' % signal
+        if reason is not None:
+            extra += b',"reason":"%b"' % reason.encode()
         return _EXITED % (self._ident, seq, exit_code, b"true" if denied else b"false", extra)
 
     def closed(self, seq: int) -> bytes:

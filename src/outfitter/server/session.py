@@ -330,13 +330,8 @@ class Session:
             notices = self._notices[process]
             news = []
             if exited_seq is not None:
-                log = process.log
-                assert log.exit_code is not None
                 about = told if self.summaries else b""
-                number = process.ended_by
-                news.append(
-                    notices.exited(exited_seq, log.exit_code, about, denied=log.denied, signal=number)
-                )
+                news.append(_exit(notices, process, about))
             if closed_seq is not None:
                 news.append(notices.closed(closed_seq))
             connection.push(*news)
@@ -497,9 +492,7 @@ class Session:
         notices = Notices(process.process_id)
         events = [(chunk.seq, b"".join(notices.output(chunk))) for chunk in log.after(after)]
         if log.exited_seq is not None and log.exited_seq > after:
-            assert log.exit_code is not None
-            told = notices.exited(log.exited_seq, log.exit_code, denied=log.denied, signal=process.ended_by)
-            events.append((log.exited_seq, told))
+            events.append((log.exited_seq, _exit(notices, process)))
         if log.closed_seq is not None and log.closed_seq > after:
             events.append((log.closed_seq, notices.closed(log.closed_seq)))
         return [notice for _, notice in sorted(events)]
@@ -531,6 +524,14 @@ class Session:
         self._networks.clear()
 
 
+def _exit(notices: Notices, process: Process, environment: bytes = b"") -> bytes:
+    """The news of the exit of a command."""
+    log = process.log
+    assert log.exited_seq is not None and log.exit_code is not None
+    seq, code, signal = log.exited_seq, log.exit_code, process.ended_by
+    return notices.exited(seq, code, environment, denied=log.denied, signal=signal, reason=log.reason)
+
+
 def _result(process: Process, page: Page) -> ReadResult:
     return ReadResult(
         [(chunk.seq, chunk.stream.decode(), bytes(chunk.data)) for chunk in page.chunks],
@@ -541,4 +542,5 @@ def _result(process: Process, page: Page) -> ReadResult:
         sandbox_denied=page.denied,
         dropped_bytes=page.dropped_bytes,
         signal=process.ended_by if page.exited else None,
+        reason=process.log.reason,
     )

@@ -110,9 +110,10 @@ class Sessions:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self.spawner.raise_file_limit()
         if self.settings.allowance is not None and LINUX:
-            from ..host.limits import CommandsFirst
+            from ..host.limits import CommandsFirst, MemoryKills
 
             self.spawner.commands_first = CommandsFirst()
+            self.trees.memory = MemoryKills()
         self.descriptors.measure()
         if spawn.assumed is not None:
             spawn.assumed.prepare(self.spawner)

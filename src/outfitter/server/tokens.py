@@ -36,10 +36,9 @@ class Tokens:
     def reload(self) -> None:
         """Reads the files again. Raises SettingInvalid, and goes on with what it had."""
         # Both now: when somebody shows a token, there may be no descriptor left to import with.
-        import hmac
-        from hashlib import sha256
+        from ..stdlib import _compare_digest, sha256
 
-        self._sha256, self._same = sha256, hmac.compare_digest
+        self._sha256, self._same = sha256, _compare_digest
         found = set(self._given)
         for path in self._files:
             found.update(sha256(token).digest() for token in _tokens(path))

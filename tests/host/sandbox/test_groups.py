@@ -108,6 +108,17 @@ def test_what_cannot_be_made_is_told(machine: Machine) -> None:
     assert (machine.folder / "cgroup.subtree_control").read_text() == "-pids"  # as it was
 
 
+def test_who_was_killed_for_memory_in_its_sandbox(tmp_path: Path) -> None:
+    found = Groups({})
+    assert not found.killed_for_memory(7)  # memory is not limited
+    found.homes[MEMORY] = Home(str(tmp_path), threaded=False)
+    for mark, kills in ((7, 1), (8, 0)):
+        group = tmp_path / f"outfitter-sandbox-{os.getpid()}-{mark}"
+        group.mkdir()
+        (group / "memory.oom_control").write_text(f"oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n")
+    assert [found.killed_for_memory(mark) for mark in (7, 8, 9)] == [True, False, False]
+
+
 needs_groups = pytest.mark.skipif(
     os.geteuid() != 0 or not Groups({PIDS: 64}).homes, reason="no control group for processes can be made"
 )

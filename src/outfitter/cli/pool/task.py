@@ -20,7 +20,7 @@ async def perform(client: Client, job: Job, most: int) -> Result:
     for path, text in job.files.items():
         await client.files.write(path, text, parents=True)
     argv = list(job.command) if job.command else client.shell_argv(job.script)
-    error = None
+    error = reason = None
     try:
         done = await client.run(
             argv,
@@ -32,11 +32,14 @@ async def perform(client: Client, job: Job, most: int) -> Result:
             overflow="tail",
         )
         code, out, err, cut = done.exit_code, done.stdout, done.stderr, done.truncated
+        reason = done.reason
     except TimedOut as late:
         code, out, err, cut, error = None, late.stdout[-most:], late.stderr[-most:], False, str(late)
     result: Result = {"exit_code": code, "stdout": shown(out), "stderr": shown(err), "truncated": cut}
     if job.collect:
         result["collected"] = await _collect(client, job.collect, most)
+    if reason is not None:
+        result["reason"] = reason
     if error is not None:
         result["error"] = error
     return result

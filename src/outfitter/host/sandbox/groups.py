@@ -113,6 +113,11 @@ class Groups:
             except OSError as error:
                 warn("server", "the server stays in the control group of a sandbox: %s", error)
 
+    def killed_for_memory(self, mark: int) -> bool:
+        """Whether the kernel has killed something in the group of a sandbox for want of its memory."""
+        home = self.homes.get(MEMORY)
+        return home is not None and memory_kills(_group(home, mark)) > 0
+
     def close(self) -> None:
         """The server ends, and with it the last look: who is still dying is waited for, if not for long."""
         for _ in range(_LOOKS):
@@ -128,6 +133,17 @@ class Groups:
             gone = [_remove(_group(home, mark)) for home in self.homes.values()]
             if all(gone):
                 self._ended.discard(mark)
+
+
+def memory_kills(group: str) -> int:
+    """How many processes of a group the kernel has killed for want of memory; 0 where that is not counted."""
+    for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
+        try:
+            said = read(f"{group}/{name}").split()
+            return int(said[said.index("oom_kill") + 1])
+        except (OSError, ValueError, IndexError):
+            continue
+    return 0
 
 
 def own_group(controller: str, *, divides: bool = True) -> Home:

@@ -52,6 +52,11 @@ class Limits:
             self._made = Groups(numbers, divides=not settings.groups)
         return self._made
 
+    def close(self) -> None:
+        """The server ends."""
+        if self._made is not None:
+            self._made.close()
+
     @property
     def needed(self) -> bool:
         """Whether a command must wait for its limits."""

@@ -134,6 +134,10 @@ class Sandboxes:
         hooks: list[Hook] = [self._limits.apply] if self._limits.needed else []
         return [*hooks, launch.before] if launch.before is not None else hooks
 
+    def killed_for_memory(self, mark: int) -> bool:
+        """Whether the kernel has killed something in a sandbox whose memory is limited."""
+        return mark in self.running and self._limits.groups.killed_for_memory(mark)
+
     def let_go(self, mark: int) -> None:
         """A command has closed: when its sandbox is empty, what was made for it goes, too."""
         running = self.running.get(mark)
@@ -168,7 +172,7 @@ class Sandboxes:
         for mark, running in list(self.running.items()):
             running.wait()
             self._gone(mark)
-        self._limits.groups.close()
+        self._limits.close()
 
     # What bubblewrap is told
 
