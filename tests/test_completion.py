@@ -27,11 +27,11 @@ CLIENT = (
     "start state status upload where"
 )
 COMPLETED = (
-    "args check dropped duration environment exit_code ok output returncode sandbox_denied signal startup "
-    "stderr stdout text truncated"
+    "args check dropped duration environment exit_code ok output reason returncode sandbox_denied signal "
+    "startup stderr stdout text truncated"
 )
 PROCESS = (
-    "close_stdin closed discard end environment exit_code interrupt keep missed pid process_id resize "
+    "close_stdin closed discard end environment exit_code interrupt keep missed pid process_id reason resize "
     "sandbox_denied signal startup stderr stdout terminate tty wait warnings write"
 )
 FILES = (
@@ -49,7 +49,7 @@ SHOWN = {
     "OutputReader": "read readline",
     "Transcript": "close closed find take text wait",
     "Output": "data stream",
-    "Exited": "code sandbox_denied signal",
+    "Exited": "code reason sandbox_denied signal",
     "Starting": "close send throw",
     "Files": FILES,
     "FileInfo": "created_ms is_directory is_file is_symlink mode modified_ms size",
