@@ -1,5 +1,5 @@
 """Whatever stands in front of a shell, and whatever its startup files do: a command has the environment that
-the contract says, or its result has a flag."""
+the contract says, or its result has a flag. `make test-shells EXAMPLES=2000` tries more of them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tests.support.servers import Server, serving
 from tests.support.tools import program
 from tests.support.wire import Wire
 
+EXAMPLES = int(os.environ.get("OUTFITTER_EXAMPLES", "30"))
 ENV = "/usr/bin/env -0"
 NAMES = ("SECRET_TOKEN", "GIVEN", "OTHER", "ADDED")
 FILES = (
@@ -151,7 +152,7 @@ def commands(text: str) -> st.SearchStrategy[list[str]]:
 
 
 @settings(
-    max_examples=30,
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
