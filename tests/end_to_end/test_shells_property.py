@@ -123,7 +123,10 @@ def ran(wire: Wire, place: Place, argv: list[str], env: dict[str, str]) -> tuple
     process = f"p{next(NUMBERS)}"
     started = wire.start(process, argv, env=env, cwd=place.project.as_uri(), contract={})
     wire.closed(process)
-    return variables(wire.output(process, "stdout")), started["environment"].get("flags", [])
+    # On a terminal, a shell's complaints are in front, in lines of their own; no variable here has lines.
+    pairs = wire.output(process, "stdout").split(b"\0")
+    printed = b"\0".join(pair.rpartition(b"\r\n")[2] for pair in pairs)
+    return variables(printed), started["environment"].get("flags", [])
 
 
 def write(place: Place, files: dict[str, str], project: dict[str, str]) -> None:

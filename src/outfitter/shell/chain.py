@@ -360,7 +360,7 @@ class _Chain:
             if plan is None:
                 return
             flags += plan.flags
-            # What the shell is to find in its environment, env says: between us and it there is another shell.
+            # What the shell is to find in its environment, env says: between us and it is another shell.
             env = [word for one in plan.withheld if one in inner.env for word in ("-u", one)]
             env += [f"{one}={value}" for one, value in plan.added]
             behind = [plan.program or plan.argv[0], *plan.argv[1:]]
