@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup tools run test test-portable test-engines test-installs chaos check docs bench clean
+.PHONY: help setup tools run test test-portable test-engines test-installs test-shells chaos check docs bench clean
 
 help:
 	@echo "make run     set up, then run a command and show where its environment came from"
@@ -11,6 +11,7 @@ help:
 	@echo "make test-portable  the tests that say something where Linux's own abilities are missing, as on a Mac"
 	@echo "make test-engines   the tests with PostgreSQL, Ray, sshd and Slurm, which are installed when they can be"
 	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here; the site"
+	@echo "make test-shells    so many random layers, wrappers, shells and startup files (EXAMPLES=2000): half an hour"
 	@echo "make chaos   every system call fails in turn, crowds, 10,000 sessions, a soak: about an hour"
 	@echo "make setup   prepare .venv with the outfitter command"
 	@echo "make check   format, lint, types, layers"
@@ -60,6 +61,12 @@ test-installs: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pipx>=1.7' 'uv>=0.8' || \
 		echo "pipx and uv could not be installed: their tests will skip" >&2
 	@OUTFITTER_INSTALLS=1 scripts/test tests/installs $(ARGS)
+
+# The suite tries 30 of them: whether a command has the environment that the contract says, or a flag.
+test-shells: EXAMPLES ?= 2000
+test-shells: setup
+	@OUTFITTER_EXAMPLES=$(EXAMPLES) scripts/test --timeout 0 --hypothesis-show-statistics \
+		tests/end_to_end/test_shells_property.py $(ARGS)
 
 # The same tests as in the suite, with every call, large crowds and long runs; it says how far it is.
 chaos: setup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from outfitter.contract.file import parse_settings
 from outfitter.contract.schema import json_schema
 from outfitter.contract.settings import PolicySettings, Source
 from outfitter.record import replace
+from tests.support.tools import program
 
-from .commandline import User
+from .commandline import OUTFITTER, User
 
 
 @pytest.fixture
@@ -107,6 +109,17 @@ def test_every_setting_is_shown_with_its_place(user: User, project: Path) -> Non
     assert notes == (
         f"{theirs}:3: shell.startup = report is ignored: a project's file cannot loosen a setting\n"
     )
+
+
+def test_an_ordinary_user_is_told_what_masks_take_away(user: User) -> None:
+    file = configure(user, '[shell]\ndescendants = "mask"\n')
+    nobody = [program("unshare"), "--user"]  # whoever has no number there is an ordinary user
+    if subprocess.run([*nobody, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this kernel gives us no user namespace")
+    show = [*nobody, *OUTFITTER, "config", "show"]
+    done = subprocess.run(show, capture_output=True, cwd=user.home, env=user.env(), check=True)
+    told = "sudo and other programs that become another user do nothing in commands"
+    assert done.stdout.decode().endswith(f"\n{file}:2: shell.descendants = mask: {told}\n")
 
 
 def test_without_files_everything_is_the_default(user: User, project: Path) -> None:

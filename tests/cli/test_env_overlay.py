@@ -243,5 +243,11 @@ def test_a_literal_reference_in_path_is_refused_and_doctor_looks_at_the_result(u
     assert user.run("trust", "--yes").returncode == 0
     done = user.run("run", "--", "true")
     assert (done.returncode, b"has neither /usr/bin nor /bin" in done.stderr) == (127, True)
+    since = f"PATH has neither /usr/bin nor /bin since project ({user.home}/outfitter.toml:2)"
+    done = user.run("run", "--", "/bin/true")
+    assert (done.returncode, since in done.stderr.decode()) == (0, True)
     told = json.loads(user.run("doctor", "--json").stdout)["checks"]["path.result"]
     assert (told["status"], "outfitter env explain PATH" in told["remediation"]) == ("error", True)
+    assert since in str(told)
+    done = user.run("run", "--set", "PATH=/usr/bin:$PATH", "--", "/bin/true")
+    assert b"PATH of envPolicy is probably a mistake: `$PATH` is not expanded here" in done.stderr

@@ -181,6 +181,7 @@ def foreign(setting: str) -> str:
     return f"{setting} is not allowed in a project's file; {_MOVE}"
 
 
+_INSIDE = '`providers.devcontainer` has no effect; write at most devcontainer = ["inside", "FILE"]'
 WRONG: dict[str, tuple[str, list[str]]] = {
     "unknown table": ("[shel]\n", ["1: unknown field `shel`; did you mean `shell`?"]),
     "unknown key": (
@@ -294,6 +295,15 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "half a byte": (
         "[limits]\ntotal_bytes = 1.5\n",
         ["2: `limits.total_bytes` must be a whole number from 1 to 2097152; write total_bytes = 1048576"],
+    ),
+    "more than a provider reads": (
+        '[providers]\npython = ["a",\n"hush"]\nconda = ["p", "hush"]\ndevcontainer = ["outside", "f", "g"]\n',
+        [
+            '3: entry 2 of `providers.python` has no effect; write at most python = ["DIRECTORY"]',
+            '4: entry 2 of `providers.conda` has no effect; write at most conda = ["PREFIX", "ask"]',
+            f"5: entry 1 of {_INSIDE}",
+            f"5: entry 3 of {_INSIDE}",
+        ],
     ),
     "type of a table": (
         "env = 1\n",

@@ -272,17 +272,25 @@ def test_who_has_asdf_is_not_told_that_mise_is_missing(place: Place) -> None:
     assert layers == {"versions": "applied"}
 
 
-def test_what_is_said_for_one_that_is_not_used_is_a_mistake(place: Place) -> None:
-    place.says('[providers]\nuse = ["direnv"]\ndotenv = [".env"]\n')
+@pytest.mark.parametrize(
+    ("line", "setting"),
+    [
+        ('dotenv = [".env"]', "dotenv"),
+        ('dotenv_dialect = "literal"', "dotenv_dialect"),
+        ('modes = { dotenv = "snapshot" }', "modes.dotenv"),
+    ],
+)
+def test_what_is_said_for_one_that_is_not_used_is_a_mistake(place: Place, line: str, setting: str) -> None:
+    place.says(f'[providers]\nuse = ["direnv"]\n{line}\n')
     with pytest.raises(FileInvalid) as caught:
         resolved(place, place.contract())
     assert str(caught.value) == (
-        f"{place.project}/outfitter.toml:3: `providers.dotenv` has no effect: `dotenv` is not in `use`; add "
-        "it there, or remove this line"
+        f"{place.project}/outfitter.toml:3: `providers.{setting}` has no effect: `dotenv` is not in `use`; "
+        "add it there, or remove this line"
     )
     # What the user says for all projects is no mistake in one that uses something else.
     place.says('[providers]\nuse = ["direnv"]\n')
-    place.user('[providers]\ndotenv = [".env"]\n')
+    place.user(f"[providers]\n{line}\n")
     resolved(place, place.contract())
 
 

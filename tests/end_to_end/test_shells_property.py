@@ -1,5 +1,5 @@
 """Whatever stands in front of a shell, and whatever its startup files do: a command has the environment that
-the contract says, or its result has a flag."""
+the contract says, or its result has a flag. `make test-shells EXAMPLES=2000` tries more of them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tests.support.servers import Server, serving
 from tests.support.tools import program
 from tests.support.wire import Wire
 
+EXAMPLES = int(os.environ.get("OUTFITTER_EXAMPLES", "30"))
 ENV = "/usr/bin/env -0"
 NAMES = ("SECRET_TOKEN", "GIVEN", "OTHER", "ADDED")
 FILES = (
@@ -122,7 +123,10 @@ def ran(wire: Wire, place: Place, argv: list[str], env: dict[str, str]) -> tuple
     process = f"p{next(NUMBERS)}"
     started = wire.start(process, argv, env=env, cwd=place.project.as_uri(), contract={})
     wire.closed(process)
-    return variables(wire.output(process, "stdout")), started["environment"].get("flags", [])
+    # On a terminal, a shell's complaints are in front, in lines of their own; no variable here has lines.
+    pairs = wire.output(process, "stdout").split(b"\0")
+    printed = b"\0".join(pair.rpartition(b"\r\n")[2] for pair in pairs)
+    return variables(printed), started["environment"].get("flags", [])
 
 
 def write(place: Place, files: dict[str, str], project: dict[str, str]) -> None:
@@ -151,7 +155,7 @@ def commands(text: str) -> st.SearchStrategy[list[str]]:
 
 
 @settings(
-    max_examples=30,
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

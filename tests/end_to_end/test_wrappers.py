@@ -261,6 +261,15 @@ def test_the_shell_in_the_command_of_script_reads_nothing(home: Home, flags: lis
     enforced(home, home.plan(*words))
 
 
+def test_what_keeps_an_interactive_ksh_quiet_reaches_it_in_the_command_of_script(home: Home) -> None:
+    """It has no flag for that, but a variable, and the shell of script is between us and it."""
+    program("ksh")
+    home.env["ENV"] = f"{home.folder}/env.sh"
+    words = ["script", "-qec", f"ksh -ic '{SHOW}'", "/dev/null"]
+    assert loud(home, *words)
+    assert enforced(home, home.plan(*words))["ENV"] == "/dev/null"
+
+
 def test_the_shell_that_script_starts_by_itself_reads_nothing(home: Home) -> None:
     words = ["script", "-q", "/dev/null"]
     typed = home.cwd / "typed"

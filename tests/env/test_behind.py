@@ -7,6 +7,7 @@ from outfitter.env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEV
 from outfitter.env.origin import EXECUTOR
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import Resolved, Rules, resolve
+from outfitter.record import replace
 
 TOOL = Layer(PROVIDER, "direnv", EXECUTOR, prefix=("/bin/tool",), producer="direnv")
 BASE_ENV = {"PATH": "/bin", "HOME": "/h", "PLAIN": "1", "EDITOR": "vi"}
@@ -109,3 +110,13 @@ def test_what_a_tool_was_seen_to_make_is_judged_and_not_applied() -> None:
     [refusal] = resolved.refused
     assert (refusal.name, refusal.reason) == ("LD_PRELOAD", "code-loading")
     assert refusal.why.endswith("; taken away again behind the tool")
+
+
+def test_whatever_is_told_as_taken_away_is_taken_away() -> None:
+    names = ("CODEX_THREAD_ID", "CLAUDECODE", "OUTFITTER_X", "A.B", "LD_PRELOAD", "MY_TOKEN", "FINE", "PWD")
+    policy = Policy("all", True, ("*TOKEN*",))
+    tool = replace(TOOL, makes=dict.fromkeys(names, "x"))
+    resolved = resolve([Layer(BASE, "base", EXECUTOR, BASE_ENV), tool], (policy,))
+    refused = {one.name for one in resolved.refused}
+    right, _ = put_right(dict.fromkeys(names, "x"), (*behind(resolved).words, "true"))
+    assert right == dict.fromkeys(sorted({*names} - refused), "x") == {"FINE": "x", "PWD": "x"}

@@ -248,6 +248,18 @@ def test_layers_are_compared_by_presence_state_inputs_and_order() -> None:
     ]
 
 
+def test_the_version_of_a_provider_s_tool_is_no_part_of_a_project() -> None:
+    def of(version: str, script: str, **more: Any) -> Lock:
+        provider = Layer(3, "direnv", PROJECT, {"A": "1"}, digest=version)
+        return lock_of(resolve([provider, Layer(4, "setup", PROJECT, digest=script)], []), **more)
+
+    project = {"levels": PROJECT_LEVELS}
+    assert check(of("direnv 2.32", "s", **project), of("direnv 2.37", "s", **project)) == []
+    assert check(of("direnv 2.32", "s"), of("direnv 2.37", "s", **project)) == []  # a lock of before
+    changed = [Drift("layer", "layer-inputs", "setup", "its inputs changed")]
+    assert check(of("direnv 2.32", "s", **project), of("direnv 2.32", "t", **project)) == changed
+
+
 def test_tools_are_compared_by_version() -> None:
     before = lock_of(environment(), tools={"node": "20.1", "uv": "0.5", "cc": "12"})
     after = lock_of(environment(), tools={"node": "22.0", "uv": "0.5", "go": "1.23"})

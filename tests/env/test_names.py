@@ -52,5 +52,6 @@ def test_ours_are_ours_but_for_the_folder_of_the_users_files() -> None:
 
 
 def test_an_agent_s_own_are_known_by_their_whole_name() -> None:
-    names = ["CODEX_THREAD_ID", "CLAUDECODE", "CODEX_HOME", "CODEX_WORKTREE_PATH", "CLAUDE_CONFIG_DIR"]
-    assert [name for name in names if is_agents(name)] == ["CODEX_THREAD_ID", "CLAUDECODE"]
+    own = ["CODEX_THREAD_ID", "CLAUDECODE", "GEMINI_CLI"]
+    names = [*own, "CODEX_HOME", "CODEX_WORKTREE_PATH", "CLAUDE_CONFIG_DIR", "GEMINI_API_KEY"]
+    assert [name for name in names if is_agents(name)] == own

@@ -81,7 +81,11 @@ def test_a_replacement_is_told_only_where_nothing_else_will_do(base: list[str], 
         ("/a:/b", "", [("replace", ())]),
         # An entry that was there, put in front of all: that is what was meant, although it is listed twice.
         ("/a:/b", "/b:/a:/b", [("prepend", ("/b",))]),
-        ("/a:/b", "/a:/b:", []),
+        # What does not stay is told, too: it is dropped where everybody can see it.
+        ("/a:/b", "/a:/b:", [("append", ("",))]),
+        ("/a:/b", "/x:$PATH:/b", [("replace", ("/x", "$PATH", "/b"))]),
+        ("/a::/b", "/a::/b", []),
+        ("/a::/b", "/x:/a:/b", [("prepend", ("/x",))]),
     ],
 )
 def test_what_was_done_is_told(base: str | None, new: str, wanted: list[tuple[str, tuple[str, ...]]]) -> None:

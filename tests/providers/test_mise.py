@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from outfitter.env.layer import Operation
 from outfitter.env.origin import Origin
 from outfitter.providers.base import Context, Detection, Lost, Trust
-from outfitter.providers.mise import Mise, unset_names
+from outfitter.providers.mise import Mise, not_installed, unset_names
 from outfitter.shell.activation import scrub, tool_environment
 from tests.support.machine import SECOND
 from tests.support.tools import ROOT, missing, program
@@ -458,6 +458,13 @@ def test_versions_that_are_not_installed_are_missing(account: Account) -> None:
     assert (resolution.state, resolution.set) == ("applied", {"MINE": "1"})
     entries = (str(installs / "node/20.0.0/bin"), str(installs / "python/3.11.1/bin"))
     assert resolution.operations == (Operation("PATH", "prepend", entries),)
+
+
+def test_a_tool_with_its_owner_s_name_is_a_plugin_for_mise() -> None:
+    assert not_installed("/p", ["helm/helm@3", "aqua:helm/helm@3", "node@20"]) == (
+        "not installed: helm/helm@3, aqua:helm/helm@3, node@20; `mise -C /p install` installs them; for "
+        "mise, helm/helm is the repository of a plugin: write `helm`, if that is meant"
+    )
 
 
 # Tools that misbehave

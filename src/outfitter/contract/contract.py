@@ -237,7 +237,7 @@ class Contract:
                     return Questions(use.key, what, lambda mark: run(use, stack, settings, mark))
                 layers = (*layers, self.setups.layer(use))
                 stack = self._stack(settings, base, asked, layers, provided=bool(uses))
-        lost: tuple[str, ...] = ()
+        also: tuple[str, ...] = ()
         overlays = (*settings.overlays_of(asked.kind), *asked.overlays) if asked.kind else asked.overlays
         if asked.scope is not None or overlays or self._may_keep():
             awaits = self.project_awaits(settings) if overlays else ""
@@ -246,10 +246,11 @@ class Contract:
             )
             if session:
                 stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
-                lost = tuple([trouble(layer) for layer in session if layer.state == "missing"])
+                also = tuple([trouble(layer) for layer in session if layer.state == "missing"])
+        also += stack.path_mistakes
         suggested = [layer for layer in stack.layers if layer.awaits]
         if not layers and not suggested:
-            return Ready(asked, stack, settings, warnings=lost)
+            return Ready(asked, stack, settings, warnings=also)
         wrong = settings.on_provider_failure == "warn"
         return Ready(
             asked,
@@ -260,7 +261,7 @@ class Contract:
                 *(trouble(layer) for layer in layers if wrong and _is_wrong(layer, settings)),
                 *(suggestions(suggested) if suggested and wrong else ()),
                 *(self.projects.news(uses) if uses and asked.contract else ()),
-                *lost,
+                *also,
             ),
         )
 

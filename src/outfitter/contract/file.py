@@ -81,6 +81,7 @@ class _File:
         self._read_login()
         setup = self._setup()
         sandbox = self._sandbox()
+        self._refuse_idle_texts()
         refuse(self._root.mistakes)
         said = {field: self._said[setting] for setting, field in FIELDS.items() if setting in self._said}
         return FileSettings(
@@ -95,6 +96,14 @@ class _File:
             lines=self._lines,
             **said,
         )
+
+    def _refuse_idle_texts(self) -> None:
+        for id, meant in _PROVIDER_TEXTS.items():
+            for place, text in _texts(self._written(f"providers.{id}")):
+                if place >= len(meant) or (meant[place].islower() and text != meant[place]):
+                    usual = ", ".join([f'"{word}"' for word in meant])
+                    problem = f"entry {place + 1} of `providers.{id}` has no effect"
+                    self._root.wrong(problem, f"write at most {id} = [{usual}]", "providers", id, place)
 
     def _provider_options(self) -> dict[str, dict[str, object]]:
         said = {
@@ -426,6 +435,10 @@ class _File:
             return None
         ways = [word for word in ("script", "run", "from") if self._written(f"setup.{word}") is not None]
         if not ways:
+            if table.keys():
+                table.wrong(
+                    "[setup] has nothing to run", "write `script`, `run` or `from`, or remove the table"
+                )
             return None
         if len(ways) > 1:
             problem = f"`{ways[0]}` and `{ways[1]}` of [setup] cannot be used together"
@@ -558,6 +571,14 @@ class _File:
                 self._root.wrong(problem, f"use `prepend` or `append` to add to {name}", *path, "set", name)
 
 
+# What a provider is told by its texts, in their order; words in small letters stand for themselves.
+_PROVIDER_TEXTS = {
+    "nix": ("SHELL",),
+    "python": ("DIRECTORY",),
+    "conda": ("PREFIX", "ask"),
+    "pixi": ("NAME",),
+    "devcontainer": ("inside", "FILE"),
+}
 _MOVE = "move it to your own config.toml"
 _NO_NAME = "an entry that is not a name"
 _NAME_REMEDY = "a name has letters, digits and _, and does not start with a digit"

@@ -211,21 +211,30 @@ def check_names(settings: Settings) -> None:
             if setting == "providers.use" and lacking and source.file:
                 text = f"`{id}` detects nothing by itself"
                 mistakes.append(Mistake(source.file, source.line, text, f"write {NEEDS[id]} as well"))
-    for id, source in idle:
-        text = f"`providers.{id}` has no effect: `{id}` is not in `use`"
+    misspelt = {(one.file, one.line) for one in mistakes}
+    for setting, id, source in idle:
+        if (source.file, source.line) in misspelt:
+            continue
+        text = f"`{setting}` has no effect: `{id}` is not in `use`"
         mistakes.append(Mistake(source.file, source.line, text, "add it there, or remove this line"))
     refuse(mistakes)
 
 
-def _idle(settings: Settings) -> list[tuple[str, Source]]:
+def _idle(settings: Settings) -> list[tuple[str, str, Source]]:
     """What is configured for providers that the same file does not use: somebody expects it to count."""
     used = settings.providers
     if used is None or AUTO in used:
         return []
     file = settings.sources["providers.use"].file
-    there = [(id, settings.sources.get(f"providers.{id}")) for id in settings.provider_options]
+    said = [
+        (f"providers.{id}" if key == "values" else f"providers.{id}_{key}", id)
+        for id, options in settings.provider_options.items()
+        for key in options
+    ]
+    said += [(f"providers.modes.{id}", id) for id in settings.provider_modes]
+    there = [(setting, id, settings.sources.get(setting)) for setting, id in said if id not in used]
     return [
-        (id, source) for id, source in there if id not in used and source is not None and source.file == file
+        (setting, id, source) for setting, id, source in there if source is not None and source.file == file
     ]
 
 

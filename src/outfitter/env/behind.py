@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..record import EMPTY, record
 from .layer import PROVIDER, Layer
 from .lists import LIST_NAMES
-from .names import REQUIRED, is_runtime, is_withheld, loads_code
+from .names import REQUIRED, is_agents, is_name, is_runtime, is_withheld, loads_code
 from .pattern import Patterns, fold
 from .policy import DEFAULT_EXCLUDES
 
@@ -102,6 +102,8 @@ class Forbidden:
         return (
             is_withheld(name)
             or is_runtime(name)
+            or is_agents(name)
+            or not is_name(name)
             or (loads_code(name) and name not in self._allowed)
             or self._denied.match(fold(name)) is not None
         )

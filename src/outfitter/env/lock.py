@@ -172,8 +172,18 @@ def build(
 
 def _layers(resolved: Resolved, covered: frozenset[int], portable: _Portable) -> list[LockedLayer]:
     """Those that a request does not bring, lowest first; the policies are layer 2."""
+    # The version of a provider's tool is its machine's: another one may give the project the same.
+    ours = BASE in covered
     found = [
-        (one.level, LockedLayer(one.name, portable.text(one.id), one.state, one.digest))
+        (
+            one.level,
+            LockedLayer(
+                one.name,
+                portable.text(one.id),
+                one.state,
+                one.digest if ours or one.level != PROVIDER else "",
+            ),
+        )
         for one in resolved.layers
         if one.level <= OVERRIDE
     ]
@@ -243,7 +253,7 @@ def _layer_drift(lock: Lock, current: Lock) -> list[Drift]:
             found.append(Drift("layer", "missing", was.id, was.layer))
         elif now.state != was.state:
             found.append(Drift("layer", "layer-state", was.id, f"{was.state}, now {now.state}"))
-        elif now.digest != was.digest:
+        elif now.digest and was.digest and now.digest != was.digest:
             found.append(Drift("layer", "layer-inputs", was.id, "its inputs changed"))
     found += [Drift("layer", "added", one.id, one.layer) for key, one in after.items() if key not in before]
     order = [key for key in before if key in after]

@@ -1,7 +1,8 @@
 """What a tool did to a list variable, told as operations: a whole new value hides which entries are its own.
 
 Applied to the old value, the operations give the new one, without what never stays in such a list (entries
-that are there twice; in PATH also empty and relative ones).
+that are there twice; in PATH also empty and relative ones). What a tool adds to PATH that does not stay is
+told nevertheless: somebody has made a mistake, and should hear of it.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ def operations(
     before = [] if base is None else base.split(":")
     after = new.split(":") if new else []
     wanted = _tidied(variable, after)
-    if wanted == _tidied(variable, before):
+    strange = variable == "PATH" and any(not one.startswith("/") for one in after if one not in before)
+    if not strange and wanted == _tidied(variable, before):
         return []
-    for told in (_around(before, after), _edits(_tidied(variable, before), wanted)):
+    ways = [_around(before, after)]
+    ways += [] if strange else [_edits(_tidied(variable, before), wanted)]
+    for told in ways:
         found = [Operation(variable, op, tuple(values), origin) for op, values in told if values]
         # Seeing is believing: slashes at the end, empty entries and repetitions have rules of their own.
         if found and _applied(variable, before, found) == wanted:
             return found
-    return [Operation(variable, "replace", tuple(wanted), origin)]
+    return [Operation(variable, "replace", tuple(after if strange else wanted), origin)]
 
 
 def _around(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, Sequence[str]]]:

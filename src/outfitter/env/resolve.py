@@ -94,7 +94,7 @@ History = dict[str, list[Event]]
 class Stack:
     """Layers 0 to 6, folded. Values are plain text; `values` is not to be changed."""
 
-    __slots__ = ("_size", "layers", "lists", "policies", "refused", "rules", "values")
+    __slots__ = ("_mistakes", "_size", "layers", "lists", "policies", "refused", "rules", "values")
 
     def __init__(self, layers: Sequence[Layer], policies: Sequence[Policy], rules: Rules) -> None:
         """`layers` lowest first. Raises EnvironmentTooLarge."""
@@ -106,6 +106,18 @@ class Stack:
         self.lists = fold.lists
         self.refused = fold.refused
         self._size = _check(fold.values, rules.total)
+        self._mistakes: tuple[str, ...] | None = None
+
+    @property
+    def path_mistakes(self) -> tuple[str, ...]:
+        """What is probably a mistake in what layers say about PATH, a line each."""
+        if self._mistakes is None:
+            self._mistakes = ()
+            if len(self.layers) > 1 or self.policies:  # more than the base
+                from .pathmistakes import path_mistakes
+
+                self._mistakes = path_mistakes(self.layers, self.policies, self.values.get("PATH"))
+        return self._mistakes
 
     def _fold(self, history: History | None) -> _Fold:
         fold = _Fold(self.policies, self.rules, history)

@@ -406,6 +406,18 @@ def _files(root: str, judged: Sequence[_Judged], context: Context) -> dict[str, 
     return files | {one.path: one.text.encode() for one in judged if one.text is not None}
 
 
+def not_installed(root: str, missing: Sequence[str]) -> str:
+    """What to do about tools that are missing, each as NAME@VERSION."""
+    from shlex import quote
+
+    note = f"not installed: {', '.join(missing)}; `mise -C {quote(root)} install` installs them"
+    for name in dict.fromkeys(one.rpartition("@")[0] for one in missing):
+        if "/" in name and ":" not in name:
+            tool = name.rpartition("/")[2]
+            note += f"; for mise, {name} is the repository of a plugin: write `{tool}`, if that is meant"
+    return note
+
+
 def _grant(paths: Sequence[str], *, again: bool) -> str:
     from shlex import quote
 
@@ -527,10 +539,7 @@ class _Asking:
                     missing.append(f"{name}@{entry.get('requested_version') or entry.get('version')}")
         if not missing:
             return None
-        from shlex import quote
-
-        install = f"mise -C {quote(self._found.root)} install"
-        note = f"not installed: {', '.join(missing)}; `{install}` installs them"
+        note = not_installed(self._found.root, missing)
         return Resolution("missing", note=note, watch=self._watch, producer=self._producer)
 
     def _values(self, said: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:

@@ -360,10 +360,14 @@ class _Chain:
             if plan is None:
                 return
             flags += plan.flags
-            if plan.argv == command and not plan.program:
-                return
+            # What the shell is to find in its environment, env says: between us and it is another shell.
+            env = [word for one in plan.withheld if one in inner.env for word in ("-u", one)]
+            env += [f"{one}={value}" for one, value in plan.added]
             behind = [plan.program or plan.argv[0], *plan.argv[1:]]
-            if quotable(behind) and not plan.added:
+            behind = ["/usr/bin/env", *env, *behind] if env else behind
+            if behind == command:
+                return
+            if quotable(behind):
                 words[inner.text] = head + quoted(behind)
                 return
             flags.append(

@@ -23,6 +23,17 @@ def test_another_order_of_path_is_told() -> None:
     assert seen(finding) == ("warning", ("PATH has another order in a login shell (/etc/profile:7)", CHANGED))
 
 
+def test_another_order_is_nobody_s_who_puts_something_new_in_front() -> None:
+    profile, own = ("/etc/profile", 5), ("/home/ada/.bash_profile", 2)
+    found = Login("/bin/bash", "captured", {}, places={"PATH": [profile, own]}, replaces=profile, first=own)
+    for path, blamed in (("/new:/usr/bin:/x", profile), ("/usr/bin:/x", own)):
+        finding = path_login_shell(
+            configured(), given({"PATH": "/x:/usr/bin"}), replace(found, values={"PATH": path})
+        )
+        told = f"PATH has another order in a login shell ({blamed[0]}:{blamed[1]})"
+        assert seen(finding)[1][0] == told
+
+
 def test_something_in_front_of_path_is_told() -> None:
     finding = path_login_shell(configured(), given({"PATH": "/x:/usr/bin"}), login("/sys:/x:/usr/bin"))
     assert seen(finding) == ("warning", ("PATH[0] is /sys in a login shell (/etc/profile:7)", CHANGED))

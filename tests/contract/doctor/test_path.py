@@ -34,3 +34,11 @@ def test_the_path_that_commands_get_must_reach_the_system(path: str, status: str
     base = {"PATH": "/usr/bin:/bin"}
     assert seen(path_result(Given(base, {"PATH": path})))[0] == status
     assert seen(path_result(Given(base, {}, problem="too large")))[0] == "ok"
+
+
+def test_who_has_set_a_path_that_is_probably_wrong_is_named() -> None:
+    base, told = {"PATH": "/usr/bin:/bin"}, ["PATH of user (/c.toml:2) is probably a mistake: ..."]
+    finding = path_result(Given(base, {"PATH": "/usr/bin"}, path_mistakes=told))
+    assert seen(finding) == ("warning", tuple(told))
+    finding = path_result(Given(base, {"PATH": "/x"}, path_mistakes=told))
+    assert seen(finding) == ("error", ("PATH=/x", *told))

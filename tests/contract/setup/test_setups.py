@@ -141,7 +141,7 @@ def test_without_a_declaration_there_is_none(site: Site) -> None:
     site.write("outfitter.toml", "")
     settings = Configuration({"HOME": str(site.home)}).settings(str(site.project))
     assert site.setups.use(str(site.project), settings) is None
-    site.write("outfitter.toml", "[setup]\ntimeout = 5\n")
+    site.write("outfitter.toml", "[setup]\n")
     settings = Configuration({"HOME": str(site.home)}).settings(str(site.project))
     assert site.setups.use(str(site.project), settings) is None
 
@@ -886,6 +886,7 @@ def test_a_command_of_another_kind_is_refused_by_its_line(site: Site, command: s
         ('inputs = ["a/../../b"]', "not a path inside the project"),
         ('inputs = ["**/x"]', "not a path inside the project"),
         ('run = " "', "is empty"),
+        ('inputs = ["a"]\nrequired = true', "has nothing to run; write `script`, `run` or `from`"),
         ('from = "make"', "an unknown value"),
         ("timeout = 0", "more than 0"),
         ("timeout = 100000", "at most 86400 seconds"),

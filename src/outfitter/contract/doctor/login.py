@@ -125,6 +125,8 @@ def path_login_shell(configured: Configured, given: Given, login: Login | None) 
     kept = [entry for entry in before if entry in after]
     moved = []
     if kept != [entry for entry in after if entry in kept]:
+        # Who puts something new in front has changed the order of nothing.
+        mover = mover if after[0] in kept else loser
         moved.append(f"PATH has another order in a login shell{_written(mover)}")
     elif kept and after[: after.index(kept[0])] and not lost:
         moved.append(f"PATH[0] is {after[0]} in a login shell{_written(mover)}")

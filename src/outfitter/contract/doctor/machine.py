@@ -85,7 +85,8 @@ class Given:
     `removed` are the names that the policy takes away, by its rule; `from_base` those that a command gets as
     they were. No command can be started at all: for its size, says `problem`, or because the project's
     environment is not there, says `refused`. `layers` are those of the project, and `unrun` is its setup as
-    (id, state, note), if it would run now. The repr has no values.
+    (id, state, note), if it would run now. `path_mistakes` say who has set PATH to what is probably wrong.
+    The repr has no values.
     """
 
     base: Mapping[str, str]
@@ -97,6 +98,7 @@ class Given:
     refused: str = ""
     layers: Sequence[Layer] = ()
     unrun: Sequence[tuple[str, str, str]] = ()
+    path_mistakes: Sequence[str] = ()
     hidden = ("base", "values")
 
 
@@ -116,7 +118,13 @@ def given(machine: Machine) -> Given:
     removed, from_base = _effect(resolved)
     layers = [layer for layer in resolved.layers if layer.level in (PROVIDER, SETUP)]
     return Given(
-        machine.environ, resolved.values, removed=removed, from_base=from_base, layers=layers, unrun=unrun
+        machine.environ,
+        resolved.values,
+        removed=removed,
+        from_base=from_base,
+        layers=layers,
+        unrun=unrun,
+        path_mistakes=resolved.stack.path_mistakes,
     )
 
 

@@ -67,12 +67,20 @@ def path_result(given: Given) -> Finding:
     if given.problem or given.refused:
         return Finding("ok", "no command can be started here, so there is no PATH to look at")
     path = given.values.get("PATH", "")
-    if reaches_system(path):
+    reaches = reaches_system(path)
+    if reaches and not given.path_mistakes:
         return Finding("ok", "commands find the system's programs")
+    if reaches:
+        return Finding(
+            "warning",
+            "commands get a PATH without something that was probably meant to be in it",
+            given.path_mistakes,
+            "Correct that place. `outfitter env explain PATH` shows every entry and who added it.",
+        )
     return Finding(
         "error",
         "commands get a PATH without /usr/bin and /bin, so they find hardly any program",
-        [f"PATH={path}"],
+        [f"PATH={path}", *given.path_mistakes],
         "Type `outfitter env explain PATH` to see who set it, and let that add to PATH instead "
         "(`outfitter env unset --forget PATH` takes back what `outfitter env set` has set).",
     )
