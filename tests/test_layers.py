@@ -308,6 +308,7 @@ CHOOSERS = {
     "host.memoryfiles",
     "host.notifying",
     "host.sandbox.bubblewrap",
+    "host.sandbox.landlocked",
     "host.unix",
     "loop",
     "pace",

@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from outfitter.host.sandbox.bubblewrap import PLACES
+from outfitter.host.sandbox.landlocked import lack, version
 from tests.support.machine import alive, public_folder, running, wait_until
 from tests.support.networks import network
 from tests.support.sandbox import READ_ONLY, WORKSPACE, Profile, need_sandbox, run, sandbox
-from tests.support.servers import end
+from tests.support.servers import WITHOUT_BUBBLEWRAP, end
 from tests.support.users import installed
 from tests.support.wire import Wire
 
@@ -210,8 +211,8 @@ class Place:
 
 
 @contextlib.contextmanager
-def serving(uid: int, *args: str) -> Iterator[tuple[Wire, Place, int, str]]:
-    """A server of this user, and a place of the user's own."""
+def serving(uid: int, *args: str, landlock: bool = False) -> Iterator[tuple[Wire, Place, int, str]]:
+    """A server of this user, and a place of the user's own. With `landlock` it finds no bubblewrap."""
     need_sandbox()
     with public_folder() as folder:
         python, site = installed()
@@ -223,10 +224,17 @@ def serving(uid: int, *args: str) -> Iterator[tuple[Wire, Place, int, str]]:
             "PYTHONPATH": str(site),
             "SERVER_SECRET": "hush",
         }
-        auth = ["--ws-auth", "capability-token", "--ws-token-file", str(place.token)]
+        program = ["-c", WITHOUT_BUBBLEWRAP] if landlock else ["-m", "outfitter"]
+        auth = [
+            *(["--sandbox-landlock"] if landlock else []),
+            "--ws-auth",
+            "capability-token",
+            "--ws-token-file",
+            str(place.token),
+        ]
         with (place.folder / "log").open("wb") as log:
             popen = subprocess.Popen(
-                [python, "-m", "outfitter", "serve", "--listen", "ws://127.0.0.1:0", *auth, *args],
+                [python, *program, "serve", "--listen", "ws://127.0.0.1:0", *auth, *args],
                 env=env,
                 cwd=place.home,
                 stdin=subprocess.DEVNULL,
@@ -253,8 +261,8 @@ def serving(uid: int, *args: str) -> Iterator[tuple[Wire, Place, int, str]]:
 class Outcome:
     """What one run reached, and what is seen outside of it."""
 
-    def __init__(self, uid: int, profile: str) -> None:
-        with serving(uid) as (wire, place, server, python):
+    def __init__(self, uid: int, profile: str, *, landlock: bool = False) -> None:
+        with serving(uid, landlock=landlock) as (wire, place, server, python):
             victim = subprocess.Popen(
                 [python, "-c", "import time; time.sleep(600)", f"{MARK}-victim"],
                 env={"VICTIM_SECRET": "hush"},
@@ -334,3 +342,21 @@ def test_an_attempt(name: str, expected: str, uid: int, profile: str) -> None:
             assert reached is True
         case _:
             assert isinstance(reached, bool)
+
+
+# By Landlock there are no namespaces: the host's processes are seen, with what everybody may know of them
+# (P04). What else differs is what the attempts look at: signals to everybody are only tried in a namespace
+# (P06), a process can be held by a descriptor, and nothing be done with it (P11), the first process is the
+# host's (P34), an ordinary user keeps a bound for capabilities that it cannot have (P15). No memory is shared
+# (C03).
+BY_LANDLOCK = {"P04", "P06", "P11", "P34"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be both users")
+@pytest.mark.skipif(bool(lack(version())), reason="needs Landlock")
+@pytest.mark.parametrize("uid", [0, ORDINARY], ids=["root", "ordinary"])
+def test_by_landlock_nothing_is_reached_but_the_list_of_processes(uid: int) -> None:
+    reached = Outcome(uid, "read-only", landlock=True).reached
+    refused = {name for name, _, expected in ROWS if expected[0] == "B" and reached[name]}
+    assert refused == BY_LANDLOCK | ({"P15"} if uid else set())
+    assert {name for name, _, expected in ROWS if expected[0] == "A" and reached[name] is not True} == {"C03"}

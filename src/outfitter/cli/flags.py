@@ -265,6 +265,12 @@ SERVE: tuple[Flag, ...] = (
         "Let a command in a sandbox without network use addresses of its own loopback.",
     ),
     Flag("--sandbox-ptrace", "flag", "Let a command in a sandbox trace its own processes (gdb, strace)."),
+    Flag(
+        "--sandbox-landlock",
+        "flag",
+        "Where bubblewrap cannot be used: confine commands that write nothing and have no network by "
+        "Landlock. They see which other processes run.",
+    ),
     PROTECT,
     Flag(
         "--sandbox-strict-links",

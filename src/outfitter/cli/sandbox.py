@@ -69,7 +69,10 @@ def _unavailable(composed: Composed) -> str | None:
     try:
         Finder().find()
     except SandboxUnavailable as error:
-        return str(error)
+        from ..host.sandbox.landlock import HINT
+        from ..host.sandbox.landlocked import lack, version
+
+        return str(error) if lack(version()) else f"{error}. {HINT}"
     return None
 
 

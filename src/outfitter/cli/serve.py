@@ -101,6 +101,7 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
         sandbox_memory=None if flags["sandbox_memory"] is None else flags["sandbox_memory"] << 20,
         sandbox_loopback=flags["sandbox_loopback"],
         sandbox_ptrace=flags["sandbox_ptrace"],
+        sandbox_landlock=flags["sandbox_landlock"],
         sandbox_protect=_protected(flags["sandbox_protect"]),
         sandbox_strict_links=flags["sandbox_strict_links"],
         http_deny=deny,
@@ -116,6 +117,11 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
         from ..host.sandbox.limits import check_memory
 
         check_memory(settings.sandbox_memory)
+    if settings.sandbox_landlock:
+        from ..host.sandbox.landlocked import lack, version
+
+        if why := lack(version()):
+            raise SettingInvalid(f"--sandbox-landlock cannot be used: {why}")
     return settings
 
 

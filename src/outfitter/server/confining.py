@@ -100,7 +100,8 @@ def step(
     except SandboxUnavailable:
         if isinstance(profile, External) and profile.network and not isolated:
             return False, confine(None)
-        raise
+        if not services.landlock:
+            raise
     if isinstance(matched, Unenforceable):
         return False, refuse(refusal(matched), 1)
     return True, confine(confinement, matched)

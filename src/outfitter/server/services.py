@@ -306,6 +306,7 @@ class Services:
             said.sandbox_loopback,
             said.sandbox_ptrace,
             said.sandbox_program,
+            said.sandbox_landlock,
             said.sandbox_protect,
         )
 
@@ -313,6 +314,11 @@ class Services:
     def strict_links(self) -> bool:
         """Whether confined requests may not write files with several names."""
         return self._settings.sandbox_strict_links
+
+    @property
+    def landlock(self) -> bool:
+        """Whether a command may be confined by Landlock, where bubblewrap cannot be used."""
+        return self._settings.sandbox_landlock
 
     @property
     def protects(self) -> tuple[str, ...]:

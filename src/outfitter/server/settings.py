@@ -42,6 +42,7 @@ class ServerSettings:
     sandbox_memory: int | None = None  # bytes of one sandbox; needs a control group
     sandbox_loopback: bool = False  # addresses of its own, where it has no network
     sandbox_ptrace: bool = False  # of its own processes
+    sandbox_landlock: bool = False  # where bubblewrap cannot be used
     sandbox_protect: tuple[str, ...] = ()  # more names that stay read-only: `core.protecting`
     sandbox_strict_links: bool = False  # file requests in a sandbox write no file with several names
     own_files: tuple[str, ...] = ()  # sockets, tokens and keys: no command in a sandbox sees them

@@ -8,6 +8,8 @@ from outfitter.contract.doctor.machine import Configured, Machine
 from outfitter.contract.doctor.sandbox import Sandboxing, sandbox_works, sandboxing
 from outfitter.contract.file import parse_settings
 from outfitter.contract.merge import merge
+from outfitter.host.sandbox.landlock import HINT
+from outfitter.host.sandbox.landlocked import lack, version
 
 
 def configured(text: str = "") -> Configured:
@@ -51,3 +53,11 @@ def test_it_is_tried_on_this_machine() -> None:
     found = sandboxing(Machine({"PATH": "/usr/bin:/bin"}, "/", login=False))
     assert bool(found.program) != bool(found.why)
     assert len(found.limits) == (2 if found.program else 0)
+
+
+@pytest.mark.parametrize("text", ["", '[sandbox]\nmode = "read-only"\n'])
+def test_what_can_be_done_without_bubblewrap_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outfitter.host.sandbox.bubblewrap.PLACES", ())
+    found = sandboxing(Machine({"PATH": "/usr/bin:/bin"}, "/", login=False))
+    assert found.hint == ("" if lack(version()) else HINT)
+    assert sandbox_works(configured(text), Sandboxing(why="none: get one", hint="this")).details[-1] == "this"

@@ -21,18 +21,21 @@ class Sandboxing:
     why: str = ""
     limits: tuple[str, ...] = ()
     remedy: str = ""  # without such a view
+    hint: str = ""  # what can be done without the program
 
 
 def sandboxing(machine: Machine) -> Sandboxing:
     from ...errors import SandboxUnavailable
     from ...host.sandbox.bubblewrap import Finder
+    from ...host.sandbox.landlock import HINT
+    from ...host.sandbox.landlocked import lack, version
     from ...host.sandbox.limits import Allowance, Limits
     from ...host.sandbox.nesting import around, unmask
 
     try:
         found = Finder().find()
     except SandboxUnavailable as error:
-        return Sandboxing(why=error.why)
+        return Sandboxing(why=error.why, hint="" if lack(version()) else HINT)
     limits = tuple(Limits(Allowance()).told())
     return Sandboxing(found.path, found.proc, limits=limits, remedy="" if found.proc else unmask(around()))
 
@@ -52,10 +55,12 @@ def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
     remedy = (
         f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "See `outfitter run --sandbox read-only -- true`."
     )
+    hint = [sandboxing.hint] if sandboxing.hint else []
     if wanted:
         places = [str(said.source("mode")) for said in words]
-        return Finding("error", summary, [f"[sandbox] asks for it: {place}" for place in places], remedy)
-    return Finding("warning", summary, ["a command that asks for a sandbox is refused"], remedy)
+        details = [f"[sandbox] asks for it: {place}" for place in places]
+        return Finding("error", summary, [*details, *hint], remedy)
+    return Finding("warning", summary, ["a command that asks for a sandbox is refused", *hint], remedy)
 
 
 CHECKS = (Check("sandbox.works", (configured, sandboxing), sandbox_works),)

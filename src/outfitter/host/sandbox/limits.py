@@ -32,6 +32,7 @@ class Allowance:
     loopback: bool = False  # may use addresses of its own, where it has no network
     ptrace: bool = False  # may trace its own processes
     program: str = ""  # where bubblewrap is, if not where it usually is
+    landlock: bool = False  # may be confined by Landlock, where bubblewrap cannot be used
     protect: tuple[str, ...] = ()  # more names that stay read-only: `core.protecting`
 
 

@@ -14,13 +14,13 @@ import os
 from ...core.launch import Launch
 from ...core.protecting import keeping
 from ...core.starting import refused
-from ...errors import InvalidParams, LaunchFailed
+from ...errors import InvalidParams, LaunchFailed, SandboxUnavailable
 from ..killing import kill_group
 from ..pipes import let_go
 from ..unix import waitpid
 from . import seccomp
 from .arguments import Layout, arguments, visible
-from .bubblewrap import Bubblewrap, Finder, check_outside
+from .bubblewrap import Bubblewrap, Finder, check_outside, memory
 from .covering import covers, startup_covers
 from .limits import Allowance, Limits, soften
 from .paths import Matched, look
@@ -62,16 +62,24 @@ class Sandboxes:
         self.placeholders = Placeholders(f"{folder}/placeholders")
         self.placeholders.tidy()
         self.running: dict[int, Running] = {}  # by mark
+        self._by_landlock: set[int] = set()  # marks of commands without bubblewrap
         self._sources: tuple[str, str] | None = None
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
         """As `Spawner.spawn`, in a sandbox. Raises SandboxUnavailable, InvalidParams, LaunchFailed."""
         assert launch.confinement is not None
-        program = self.finder.find()
         matched = launch.matched if isinstance(launch.matched, Matched) else None
+        try:
+            program = self.finder.find()
+        except SandboxUnavailable as error:
+            if not self._allowance.landlock:
+                raise
+            program, why = None, error.why
         found = look(keeping(launch.confinement, self._allowance.protect), matched)
         if found.refusal is not None:
             return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
+        if program is None:
+            return self._landlocked(spawner, launch, stdio, limit, mark, found, why)
         check_outside(program, found)
         opened: list[int] = []
         running: Running | None = None
@@ -111,6 +119,47 @@ class Sandboxes:
         running.begin(pid)
         return pid
 
+    def _landlocked(
+        self,
+        spawner: Spawner,
+        launch: Launch,
+        stdio: Stdio,
+        limit: int | None,
+        mark: int,
+        found: Found,
+        why: str,
+    ) -> int:
+        """Without bubblewrap, for the reason `why`. Raises SandboxUnavailable, LaunchFailed."""
+        from . import landlock
+
+        assert launch.confinement is not None
+        unseen = (*covers(self._own, secret=True), *startup_covers(launch.masks))
+        try:
+            problem = landlock.obstacle(launch.confinement, found, proxied=launch.before is not None)
+            rules = [] if problem else landlock.allowed(found, {one.path for one in unseen})
+        except (OSError, ValueError) as error:
+            problem = str(error)
+        if problem:
+            raise SandboxUnavailable(
+                f"{why}. Landlock cannot be used instead (--sandbox-landlock): {problem}"
+            )
+        filter_ = self.finder.filter(seccomp.RESTRICTED, tracing=self._allowance.ptrace)
+        try:
+            told = memory(landlock.plan(launch, rules, filter_))
+        except OSError as error:
+            raise failed(error) from None
+        argv = landlock.words()
+        final = Launch(argv[0], argv, launch.cwd, spawner.for_ourselves, descriptors=(told,))
+        try:
+            pid = self._born(spawner, final, stdio, limit, mark)
+        except BaseException:
+            self._limits.groups.ended(mark)
+            raise
+        finally:
+            let_go(told)
+        self._by_landlock.add(mark)
+        return pid
+
     def _born(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
         """Starts it in a control group of its own. Raises LaunchFailed, OSError."""
         self._limits.groups.enter(mark)
@@ -143,6 +192,9 @@ class Sandboxes:
         running = self.running.get(mark)
         if running is not None:
             running.end(lambda: self._gone(mark))
+        elif mark in self._by_landlock:
+            self._by_landlock.discard(mark)
+            self._limits.groups.ended(mark)
 
     def _gone(self, mark: int) -> None:
         running = self.running.pop(mark, None)
