@@ -47,6 +47,15 @@ def test_plain_run_imports_no_heavy_module(user: User) -> None:
     assert "outfitter.cli.quickrun" in found
 
 
+def test_plain_run_in_a_project_of_python_imports_none_either(user: User) -> None:
+    (user.home / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "0"\n')
+    (user.home / ".tool-versions").write_text("nodejs 20.0.0\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", user.home / ".venv"], check=True)
+    found = imported(user, "run", "--", "true")
+    assert found & HEAVY == set()
+    assert "outfitter.providers.venv" in found
+
+
 def test_version_imports_nothing_else(user: User) -> None:
     assert {one for one in imported(user, "-V") if one.startswith("outfitter")} == {
         "outfitter",

@@ -11,7 +11,7 @@ from ..env.layer import Operation
 from ..env.origin import Origin
 from ..record import record
 from .base import Resolution
-from .manifests import read_text
+from .manifests import is_plain, read_text
 
 MARK = "pyvenv.cfg"
 
@@ -90,19 +90,28 @@ def watched(path: str) -> tuple[str, ...]:
 
 def _made_at(path: str) -> str:
     """Where its activate script believes it to be; "" when it does not say so plainly."""
-    import shlex
-
     for line in (read_text(os.path.join(path, "bin", "activate")) or "").splitlines():
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if name != "VIRTUAL_ENV" or not equals:
             continue
-        try:
-            words = shlex.split(value)
-        except ValueError:
-            continue
-        if len(words) == 1 and words[0].startswith("/"):
-            return words[0]
+        word = _one_word(value)
+        if word.startswith("/"):
+            return word
     return ""
+
+
+def _one_word(text: str) -> str:
+    """The word that a shell reads there; "" when it is none, or several."""
+    inner = text[1:-1] if text[:1] in ("'", '"') and text[:1] == text[-1:] else text
+    if is_plain(inner):
+        return inner
+    from shlex import split
+
+    try:
+        words = split(text)
+    except ValueError:
+        return ""
+    return words[0] if len(words) == 1 else ""
 
 
 def _same(one: str, other: str) -> bool:
