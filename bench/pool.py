@@ -76,6 +76,9 @@ async def _engine(engine: str, samples: int) -> list[Row]:
         rows.append(("renewal: return to ready", renewals * 1e3, "ms", 100.0))
         rows += await _commands(pool, samples)
         rows.append(("loss reported, server killed", await _loss(pool) * 1e3, "ms", 500.0))
+    async with outfitter.Pool(engine, size=1, limits="none", standby=True) as pool:
+        renewal = await _standing_by(pool, samples)
+        rows.append(("renewal with a server that stands by", renewal * 1e3, "ms", 10.0))
     async with outfitter.Pool(engine, size=SLOTS, limits="none", warm=SLOTS) as pool:
         await _ready(pool, SLOTS)
         rows.append((f"renewals/s, {SLOTS} slots", await _renewals(pool, 4 * samples), "/s", None))
@@ -95,6 +98,20 @@ async def _one_slot(pool: outfitter.Pool, samples: int) -> tuple[float, float]:
         await _ready(pool, 1)
         renewals.append(time.perf_counter() - begin)
     return median(leases), median(renewals)
+
+
+async def _standing_by(pool: outfitter.Pool, samples: int) -> float:
+    renewals = []
+    for _ in range(samples):
+        async with pool.lease() as client:
+            await client.run(["true"])
+            (place,) = pool._places.values()
+            assert place.preparing is not None
+            await place.preparing
+        begin = time.perf_counter()
+        await _ready(pool, 1)
+        renewals.append(time.perf_counter() - begin)
+    return median(renewals)
 
 
 async def _commands(pool: outfitter.Pool, samples: int) -> list[Row]:

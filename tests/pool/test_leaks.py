@@ -1,8 +1,9 @@
-"""Descriptors, children and workspaces that many leases leave: none. `make chaos` has 2,000 of them."""
+"""What many leases leave of descriptors, children, workspaces and memory: none. `make chaos` has 2,000."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 
 import outfitter
 from tests.pool.support import until
-from tests.support.machine import SECOND, alive, own_children, own_descriptors
+from tests.support.machine import SECOND, alive, own_children, own_descriptors, status
 
 DEEP = bool(os.environ.get("OUTFITTER_CHAOS"))
 LEASES, SLOTS = (2000, 8) if DEEP else (12, 2)
+ROUNDS = 4  # the heap takes half of them to find its size
 
 
 def open_files() -> int:
@@ -23,6 +25,12 @@ def open_files() -> int:
 def running() -> int:
     """Children that have not ended; those that have are waited for when the next one begins."""
     return sum(alive(int(pid)) for pid in own_children())
+
+
+def memory() -> tuple[int, int]:
+    """Objects and KiB of this process: of the pool and, on this machine, of its keepers."""
+    gc.collect()
+    return len(gc.get_objects()), int(status(os.getpid())["RssAnon"].split()[0])
 
 
 async def leave_something(client: outfitter.Client, number: int) -> None:
@@ -42,7 +50,15 @@ def test_leases_leave_nothing_behind(own_root: Path) -> None:
         async with outfitter.Pool("local", size=SLOTS, warm=SLOTS, limits="none") as pool:
             await lend(pool, 2 * SLOTS)
             held, busy = open_files(), running()
-            await lend(pool, LEASES)
+            used = []
+            for _ in range(ROUNDS):
+                await lend(pool, LEASES // ROUNDS)
+                used.append(memory())
+            if DEEP:  # else there are too few to be seen
+                objects, kib = (last - first for first, last in zip(used[1], used[-1], strict=True))
+                # A lease that is not forgotten has dozens of objects, and 20 KiB. 150 objects come and go.
+                assert objects < LEASES / 2
+                assert kib < LEASES / 2
             await until(lambda: open_files() <= held, f"as many descriptors as before, {held}")
             await until(lambda: running() <= busy, f"as many children as before, {busy}")
         await until(lambda: open_files() <= files, f"as many descriptors as before the pool, {files}")
