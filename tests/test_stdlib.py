@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import heapq
+import hmac
 import importlib
 import json
 import queue
@@ -32,6 +33,7 @@ PUBLIC: dict[str, Any] = {
     "SOL_SOCKET": socket.SOL_SOCKET,
     "SO_REUSEADDR": socket.SO_REUSEADDR,
     "SimpleQueue": queue.SimpleQueue,
+    "_compare_digest": hmac.compare_digest,
     "alarm": signal.alarm,
     "allocate_lock": threading.Lock,
     "deque": collections.deque,
@@ -71,6 +73,7 @@ def test_name_is_taken_from_its_first_home(name: str) -> None:
         "Empty",
         "OrderedDict",
         "SimpleQueue",
+        "_compare_digest",
         "deque",
         "encode_basestring_ascii",
         "heapify",
@@ -156,8 +159,9 @@ for value in (float("nan"), {1, 2}):
 
 def test_everything_goes_on_without_the_private_modules() -> None:
     private = {home for homes in stdlib.HOMES.values() for home in homes if home.startswith("_")}
-    # Without these the standard library does not start; `_socket` and `_collections` carry other modules.
-    private -= {"_collections", "_signal", "_socket", "_thread"}
+    # Without these the standard library does not start; `_socket`, `_collections` and `_operator` (`hmac`)
+    # carry other modules.
+    private -= {"_collections", "_operator", "_signal", "_socket", "_thread"}
     assert {"_heapq", "_json", "_queue", "_sha1", "_sha256", "_sha2"} == private
 
     def printed(*missing: str) -> str:
