@@ -73,7 +73,6 @@ def test_name_is_taken_from_its_first_home(name: str) -> None:
         "Empty",
         "OrderedDict",
         "SimpleQueue",
-        "_compare_digest",
         "deque",
         "encode_basestring_ascii",
         "heapify",
@@ -90,6 +89,11 @@ def test_name_is_the_public_object_itself(name: str) -> None:
 @pytest.mark.parametrize("data", [b"", b"outfitter", bytes(range(256)) * 99])
 def test_digest_is_the_public_one(name: str, data: bytes) -> None:
     assert getattr(stdlib, name)(data).hexdigest() == PUBLIC[name](data).hexdigest()
+
+
+@pytest.mark.parametrize(("one", "other"), [(b"", b""), (b"a", b"a"), (b"a", b"b"), (b"a", b"ab")])
+def test_digests_are_compared_as_by_the_public_function(one: bytes, other: bytes) -> None:
+    assert stdlib._compare_digest(one, other) == hmac.compare_digest(one, other) == (one == other)
 
 
 def test_socket_is_what_the_public_one_extends() -> None:
