@@ -65,6 +65,15 @@ def test_what_is_no_mistake_is_not_told() -> None:
     assert Stack([bare, envrc("prepend", "/x")], (), Rules()).path_mistakes == ()
 
 
+def test_a_client_of_the_reference_hears_of_others_mistakes_alone() -> None:
+    asked = Policy("all", True, (), (("PATH", "/x:$PATH"),))
+    assert len(told(policies=(asked,))) == 2
+    rules = Rules(tidy=False, total=None)
+    assert Stack([BASE], (asked,), rules).path_mistakes == ()
+    [line] = Stack([BASE, envrc("replace", "/x", "")], (asked,), rules).path_mistakes[:1]
+    assert line.startswith("PATH of direnv:/p/.envrc is probably a mistake: an empty entry")
+
+
 def test_an_entry_moves_no_cursor() -> None:
     [line] = told(envrc("append", "$x\n\x1b[1m"))
     assert line.isprintable()

@@ -33,6 +33,7 @@ from .names import (
     is_withheld,
     loads_code,
 )
+from .origin import REQUEST_POLICY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,10 +114,12 @@ class Stack:
         """What is probably a mistake in what layers say about PATH, a line each."""
         if self._mistakes is None:
             self._mistakes = ()
-            if len(self.layers) > 1 or self.policies:  # more than the base
+            # What a client of the reference's protocol says itself is taken as it is, without a word.
+            policies = [one for one in self.policies if self.rules.tidy or one.where is not REQUEST_POLICY]
+            if len(self.layers) > 1 or policies:  # more than the base
                 from .pathmistakes import path_mistakes
 
-                self._mistakes = path_mistakes(self.layers, self.policies, self.values.get("PATH"))
+                self._mistakes = path_mistakes(self.layers, policies, self.values.get("PATH"))
         return self._mistakes
 
     def _fold(self, history: History | None) -> _Fold:
