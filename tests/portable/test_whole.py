@@ -20,6 +20,7 @@ from outfitter.core.abilities import ABILITIES, refusal
 from outfitter.errors import MasksUnavailable
 from outfitter.host import masks
 from tests.support.machine import SECOND, alive, wait_gone
+from tests.support.tools import program
 
 PROGRAM = str(Path(sys.executable).with_name("outfitter"))
 
@@ -81,6 +82,17 @@ def test_whole_tree_ends_with_its_command_and_with_its_session() -> None:
             two = await client.start(["sh", "-c", escaped])
             second = await pids(two)
         await asyncio.to_thread(wait_gone, second)
+
+    in_a_loop(scenario)
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash", "zsh"])
+def test_shell_that_is_put_right_keeps_the_mark_of_its_descendants(shell: str) -> None:
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            repair = outfitter.EnvContract(startup="repair")
+            done = await client.run([program(shell), "-lc", "env"], contract=repair)
+            assert done.stdout.count(b"OUTFITTER_MARK=") == 1
 
     in_a_loop(scenario)
 

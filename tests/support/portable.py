@@ -27,6 +27,8 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_pty.py::test_terminal_is_the_controlling_one_on_all_three_descriptors",
         "host/test_watchdog.py::test_watchdog_is_one_idle_shell",
         "server/test_tokens.py::test_pipe_may_bring_a_token",
+        "server/test_watching.py::test_refusals[/proc]",
+        "server/test_watching.py::test_what_cannot_be_waited_for_is_not_watched[outfitter-in /proc]",
         "server/test_search.py::test_what_the_kernel_does_not_let_us_read_is_told",
         "contract/test_keptoverlays.py::test_a_folder_that_cannot_be_written_to_is_told",
         "providers/test_inherited.py::test_a_variable_that_the_interpreter_made_up_is_not_inherited",
@@ -50,6 +52,16 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "extended attributes are not kept": (
         "host/test_files.py::TestWriting::test_mode_owner_and_attributes_stay",
+    ),
+    "it counts what inotify watches": (
+        "server/test_watching.py::test_events_that_the_kernel_lost_are_told_and_the_tree_is_watched_again",
+        "server/test_watching.py::test_one_instance_serves_all_connections_and_is_left_empty",
+        "server/test_watching.py::test_patterns_are_neither_told_nor_watched",
+        "server/test_watching.py::test_too_large_a_tree_is_refused_and_one_that_grows_too_large_is_told",
+    ),
+    "who only looks sees neither what came and went nor that a folder was touched": (
+        "server/test_watching.py::test_what_is_waited_for_is_told_once[outfitter-there for a moment]",
+        "server/test_watching.py::test_what_is_waited_for_is_told_once[outfitter-folder's folder touched]",
     ),
     "a killed writer leaves its temporary name": (
         "host/test_files.py::test_writer_that_is_killed_half_way_leaves_the_old_content_and_no_other_name",
@@ -99,6 +111,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "server/test_sandbox.py",
         "server/test_wrapping.py",
         "client/test_sandbox.py",
+        "cli/test_agents.py::test_agent_can_be_confined_on_the_executor",
         "contract/setup/test_confined.py",
         "cli/test_run_sandbox.py",
         "cli/test_confined_providers.py",

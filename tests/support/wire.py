@@ -8,12 +8,15 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
+
+from outfitter.system import LINUX
 
 from .portable import unmarked
 
@@ -149,6 +152,9 @@ class Wire:
 
     def abort(self) -> None:
         """Drops the TCP connection without a close frame, as the stock client does."""
+        if not LINUX:
+            # The library's thread waits in poll(2), which keeps a socket that is closed meanwhile.
+            self.socket.socket.shutdown(socket.SHUT_RDWR)
         self.socket.socket.close()
 
     def close(self) -> None:

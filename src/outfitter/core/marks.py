@@ -8,7 +8,8 @@ nonce, 12 of the session, 22 of the process.
 from __future__ import annotations
 
 # Where there is no such limit, the mark is in this variable of a command's environment.
-VARIABLE = "OUTFITTER_MARK"
+from ..env.names import MARK as VARIABLE
+
 FLAG = 1 << 62
 NONCE_BITS = 28
 NONCE_SHIFT = 34
@@ -38,3 +39,9 @@ class Marks:
 
     def session_of(self, mark: int) -> int:
         return (mark >> _SESSION_SHIFT) % SESSION_NUMBERS
+
+
+def unmarked(report: bytes) -> bytes:
+    """What a shell says of its environment, without the number that differs from command to command."""
+    before, found, after = report.partition(f"{VARIABLE}=".encode())
+    return before + after.lstrip(b"\"'0123456789") if found else report
