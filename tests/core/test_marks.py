@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.marks import FLAG, NONCE_BITS, SESSION_NUMBERS, Marks, unmarked
+from outfitter.core.marks import FLAG, NONCE_BITS, SESSION_NUMBERS, Marks
 
 quick = settings(deadline=None, max_examples=60)
 nonces = st.integers(0, (1 << NONCE_BITS) - 1)
@@ -41,12 +41,3 @@ def test_marks_of_one_session_are_all_different() -> None:
 
 def test_ordinary_limits_are_nobodys_mark() -> None:
     assert [Marks(0).is_ours(value) for value in (0, 1024, (1 << 62) - 1, (1 << 63) - 1)] == [False] * 4
-
-
-def test_reports_that_differ_by_their_mark_alone_are_the_same_without_it() -> None:
-    forms = ('declare -x OUTFITTER_MARK="{}"\ndeclare -x A="1"\n', "A=1\0OUTFITTER_MARK={}\0B=2\0")
-    for form in forms:
-        one, other = (unmarked(form.format(FLAG + number).encode()) for number in (1, 2))
-        assert one == other
-        assert b"A=" in one
-    assert unmarked(b"A=1\0B=2\0") == b"A=1\0B=2\0"

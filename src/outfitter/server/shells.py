@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 from ..contract.settings import LOGINS, STARTUPS
-from ..core.marks import unmarked
 from ..log import fault, note, warn
 from ..protocol.process import encoded
-from ..shell.start import Probe, seen, whole
+from ..shell.start import Probe, seen, unmarked, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
