@@ -188,3 +188,27 @@ def test_server_serves_its_own_user_over_tcp(tmp_path: Path) -> None:
         server.terminate()
         assert server.wait(20 * SECOND) == 0
         server.stdout.close()  # type: ignore[union-attr]
+
+
+def test_tests_learn_the_same_of_a_process_without_proc() -> None:
+    # What a Mac has instead: `make test-portable` itself may look into /proc.
+    child = subprocess.Popen(["sleep", "600"])
+    try:
+        code = (
+            "import os, sys\n"
+            "from tests.support import machine\n"
+            "pid, parent = int(sys.argv[1]), int(sys.argv[2])\n"
+            "assert not machine.HAS_PROC\n"
+            "assert machine.alive(pid) and not machine.alive(os.getpid() + 10_000_000)\n"
+            "assert pid in machine.children(parent) and pid in machine.running('sleep 600')\n"
+            "assert machine.command(pid).endswith('sleep 600') and machine.resident_kib(pid) > 0\n"
+            "machine.stop(pid)\n"
+        )
+        words = [sys.executable, "-c", code, str(child.pid), str(os.getpid())]
+        done = subprocess.run(
+            words, env={**os.environ, "OUTFITTER_BLIND": "1"}, cwd=HERE, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    finally:
+        child.kill()
+        child.wait()

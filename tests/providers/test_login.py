@@ -53,7 +53,7 @@ class Account:
     def left_behind(self) -> list[str]:
         """Living processes with the token in their environment, and files where the pipe was."""
         found = os.listdir(self.temporary)
-        for entry in os.listdir(PROC):
+        for entry in os.listdir(f"{PROC}"):
             try:
                 if entry.isdigit() and self.token.encode() in Path(f"{PROC}/{entry}/environ").read_bytes():
                     found += [Path(f"{PROC}/{entry}/cmdline").read_text()] if alive(int(entry)) else []
