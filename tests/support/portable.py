@@ -32,6 +32,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "server/test_search.py::test_what_the_kernel_does_not_let_us_read_is_told",
         "contract/test_keptoverlays.py::test_a_folder_that_cannot_be_written_to_is_told",
         "providers/test_inherited.py::test_a_variable_that_the_interpreter_made_up_is_not_inherited",
+        "providers/test_login.py::test_shell_has_no_input_no_terminal_and_its_own_session",
         "providers/test_inherited.py::test_the_same_variable_is_inherited_when_it_was_given",
     ),
     "/dev/fd is in /proc, which a Mac does not need for it": (
@@ -99,6 +100,13 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "Linux's C library has neither getpeereid nor LOCAL_PEERCRED": (
         "transport/test_transports.py::test_principal_is_the_user_at_the_other_end[unix]",
         "transport/test_caller.py::test_unix_socket_has_credentials",
+        "cli/test_quickon.py::test_plain_run_imports_no_heavy_module[unix]",
+    ),
+    "`subprocess`, which starts programs there, imports them": (
+        "cli/test_quickrun.py::test_plain_run_imports_no_heavy_module",
+    ),
+    "who follows a command is known by its number alone": (
+        "cli/test_records.py::test_process_that_has_ended_holds_nothing",
     ),
     "it makes a namespace": (
         "transport/test_unix.py::test_in_a_namespace_of_users_what_is_roots_may_be_nobodys",
