@@ -20,7 +20,7 @@ from outfitter.core.abilities import ABILITIES, refusal
 from outfitter.errors import MasksUnavailable
 from outfitter.host import masks
 from tests.support.machine import SECOND, alive, wait_gone
-from tests.support.tools import program
+from tests.support.tools import ROOT, program
 
 PROGRAM = str(Path(sys.executable).with_name("outfitter"))
 
@@ -206,7 +206,7 @@ def test_tests_learn_the_same_of_a_process_without_proc() -> None:
         )
         words = [sys.executable, "-c", code, str(child.pid), str(os.getpid())]
         done = subprocess.run(
-            words, env={**os.environ, "OUTFITTER_BLIND": "1"}, cwd=HERE, capture_output=True, text=True
+            words, env={**os.environ, "OUTFITTER_BLIND": "1"}, cwd=ROOT, capture_output=True, text=True
         )
         assert (done.returncode, done.stderr) == (0, "")
     finally:
