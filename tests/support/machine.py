@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -149,6 +150,13 @@ def public_folder() -> Iterator[Path]:
         yield folder
 
 
+def leave_socket(path: Path) -> None:
+    """Makes a socket of which nobody hears, also where its path is longer than a socket's may be."""
+    with socket.socket(socket.AF_UNIX) as bound, TemporaryDirectory(dir="/tmp") as short:
+        bound.bind(f"{short}/s")
+        os.rename(f"{short}/s", path)
+
+
 @contextmanager
 def no_descriptors() -> Iterator[None]:
     """This process can open nothing meanwhile."""
@@ -173,8 +181,6 @@ KEYRING = pytest.mark.skipif(not _has_keyring(), reason="the kernel's keyring is
 
 def free_port() -> int:
     """A port on loopback on which nobody listens now."""
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 

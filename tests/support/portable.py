@@ -47,6 +47,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "a sandbox is refused, which doctor warns of": (
         "cli/test_doctor.py::test_a_summary_has_only_the_problems_a_line_for_each",
     ),
+    "systemd is Linux's": ("cli/test_service.py::test_systemd_accepts_the_unit",),
     "it mounts something": ("host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",),
     "statx tells when a file was made": (
         "contract/setup/test_setups.py::test_a_worktree_that_was_made_again_is_set_up_again",
@@ -83,6 +84,12 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "a variable with = in its name is refused": (
         "host/test_spawn.py::test_environment_is_exactly_what_was_given",
+    ),
+    "prlimit sets what another process may do": (
+        "end_to_end/test_exhaustion.py::test_session_ends_with_its_commands_when_no_descriptor_is_left",
+        "end_to_end/test_exhaustion.py::test_whoever_connects_when_none_is_left_is_told",
+        "end_to_end/test_orphans.py::test_orderly_end_finds_a_daemon_that_removed_its_mark",
+        "end_to_end/test_robustness.py::test_descriptors_that_run_out_are_an_error_of_one_request",
     ),
     "children have our own limit on open files": (
         "host/test_spawn.py::test_raised_limit_of_files_is_ours_alone",
@@ -124,6 +131,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "contract/setup/test_confined.py",
         "cli/test_run_sandbox.py",
         "cli/test_confined_providers.py",
+        "end_to_end/test_files_and_mounts.py",
         "end_to_end/test_sandbox_codex.py",
         "end_to_end/test_sandbox_differential.py",
         "end_to_end/test_sandbox_effects.py",
