@@ -35,7 +35,7 @@ run: setup
 # alone takes as long as all others. A file's tests stay together, as they share servers, and the longest
 # files come first (tests/conftest.py).
 test: setup tools
-	@workers=$$((2 * $$(nproc))); [ $$workers -le 16 ] || workers=16; \
+	@workers=$$((2 * $$(getconf _NPROCESSORS_ONLN))); [ $$workers -le 16 ] || workers=16; \
 	scripts/test -n $$workers --dist loadfile --no-loadscope-reorder
 
 # On Linux without what only Linux has (scripts/portable), and on any other system as it is: what starts, watches,

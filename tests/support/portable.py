@@ -109,6 +109,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "transport/test_transports.py::test_principal_is_the_user_at_the_other_end[unix]",
         "transport/test_caller.py::test_unix_socket_has_credentials",
         "cli/test_quickon.py::test_plain_run_imports_no_heavy_module[unix]",
+        "end_to_end/test_observe.py::test_own_user_needs_no_token_on_a_unix_socket",
     ),
     "`subprocess`, which starts programs there, imports them": (
         "cli/test_quickrun.py::test_plain_run_imports_no_heavy_module",
@@ -143,6 +144,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_masks.py",
     ),
     "a server is not replaced while it runs": (
+        "end_to_end/test_observe.py::test_collector_gets_spans_and_metrics_across_an_upgrade",
         "end_to_end/test_upgrade.py",
         "end_to_end/test_upgrade_codex.py",
         "cli/test_upgrade.py",
