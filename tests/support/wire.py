@@ -6,6 +6,7 @@ It is built on an independent websocket library, so that our own framing is neve
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import socket
@@ -154,7 +155,8 @@ class Wire:
         """Drops the TCP connection without a close frame, as the stock client does."""
         if not LINUX:
             # The library's thread waits in poll(2), which keeps a socket that is closed meanwhile.
-            self.socket.socket.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # closed or reset already
+                self.socket.socket.shutdown(socket.SHUT_RDWR)
         self.socket.socket.close()
 
     def close(self) -> None:
