@@ -36,16 +36,15 @@ run: setup
 # alone takes as long as all others. A file's tests stay together, as they share servers, and the longest
 # files come first (tests/conftest.py).
 test: setup tools
-	@workers=$$((2 * $$(nproc))); [ $$workers -le 16 ] || workers=16; \
+	@workers=$$((2 * $$(getconf _NPROCESSORS_ONLN))); [ $$workers -le 16 ] || workers=16; \
 	scripts/test -n $$workers --dist loadfile --no-loadscope-reorder
 
 # On Linux without what only Linux has (scripts/portable), and on any other system as it is: what starts, watches,
 # ends and serves, and what asks a machine. Pure code (core, env, formats, protocol, shell) asks no system anything.
-# Tests of Linux's own abilities are skipped, each with its reason (tests/support/portable.py). The providers' tools are
-# built for Linux and need its calls. cli, end_to_end, and these files of tests/server are not known to pass yet.
-PORTABLE := tests/portable tests/test_loop.py tests/test_local.py tests/host tests/transport tests/server \
-	tests/contract tests/client tests/relay tests/pool tests/observe tests/adapters tests/agents tests/cli/test_doctor.py \
-	$(addprefix --ignore=tests/server/test_,$(addsuffix .py,projects sessions shells snapshots stock_notices watching))
+# Tests of Linux's own abilities are skipped, each with its reason (tests/support/portable.py), and so are tests with
+# programs that are built for Linux and do not start without its calls (tests/support/tools.py).
+PORTABLE := tests/portable tests/test_loop.py tests/test_local.py tests/host tests/transport tests/server tests/contract \
+	tests/client tests/relay tests/pool tests/observe tests/adapters tests/agents tests/providers tests/web tests/cli
 
 test-portable: setup
 	@$$([ "$$(uname)" = Linux ] && echo $(BIN)/python scripts/portable) \

@@ -252,7 +252,7 @@ TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess",
 TWINS |= {"OutputReader", "Transcript"}
 TWINS |= {"Order", "Outcome"}  # a pool's, of a slot and of a task; the others stay inside their packages
 TWINS |= {"ExecutorTransport"}  # httpx and httpx2 each have one
-TWINS |= {"CachedLookup", "Sealed", "Spawner"}  # of Linux, and of every Unix
+TWINS |= {"CachedLookup", "MissingWatch", "Sealed", "Spawner"}  # of Linux, and of every Unix
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -296,6 +296,7 @@ CHOOSERS = {
     "cli.base",
     "cli.upgrade",
     "host.ahead",
+    "host.awaiting",
     "host.cgroup",
     "host.filecalls",
     "host.frozen",

@@ -16,7 +16,7 @@ import pytest
 
 from outfitter.cli.follow import _JsonLines
 from outfitter.core.events import Output
-from tests.support.machine import SECOND, alive, running, wait_gone, wait_until
+from tests.support.machine import SECOND, alive, children, running, wait_gone, wait_until
 from tests.support.portable import unmarked
 from tests.support.servers import environment
 
@@ -296,17 +296,12 @@ def test_end_of_the_run_is_the_end_of_its_command(
     number: signal.Signals, stubborn: subprocess.Popen[bytes]
 ) -> None:
     # Row 43, for the command line.
-    wait_until(lambda: len(below(stubborn.pid)) >= 2, "command and watchdog run")
-    descendants = below(stubborn.pid)
+    wait_until(lambda: len(children(stubborn.pid)) >= 2, "command and watchdog run")
+    descendants = children(stubborn.pid)
     stubborn.send_signal(number)
     stubborn.wait(10 * SECOND)
     wait_gone(descendants)
     assert [pid for pid in descendants if alive(pid)] == []
-
-
-def below(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, check=False)
-    return [int(word) for word in listed.stdout.split()]
 
 
 def test_a_directory_that_has_gone_is_told_in_one_line(tmp_path: Path) -> None:

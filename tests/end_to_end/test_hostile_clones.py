@@ -19,6 +19,7 @@ import outfitter
 from outfitter.env.names import HARMLESS, is_runtime
 from tests.support.contracts import variables
 from tests.support.machine import SECOND
+from tests.support.tools import needs_linux
 
 from .hostile_clones import CLONES, Clone
 
@@ -138,6 +139,7 @@ BITING = [clone for clone in CLONES if clone.bites]
 
 def test_those_clones_are_hostile_indeed(tmp_path: Path) -> None:
     """Else the test above would show nothing: what they want to set does run their code, once it is set."""
+    needs_linux("Node.js")
     ground = Ground(tmp_path / "all")
 
     async def scenario() -> None:

@@ -52,7 +52,7 @@ class Shell:
 
     def running(self) -> list[int]:
         found = []
-        for name in os.listdir(PROC):
+        for name in os.listdir(f"{PROC}"):
             if name.isdecimal() and int(name) != os.getpid():
                 try:
                     environ = Path(f"{PROC}/{name}/environ").read_bytes()

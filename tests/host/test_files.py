@@ -8,7 +8,6 @@ import resource
 import select
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from outfitter.errors import FileFailed, Refused
 from outfitter.host import files
 from outfitter.host.portable import files as portable
 from outfitter.record import replace
-from tests.support.machine import PROC, SECOND, own_descriptors
+from tests.support.machine import SECOND, leave_socket, own_descriptors
 from tests.support.tools import IN_CI
 
 SOURCE = Path(files.__file__).resolve().parent.parent.parent
@@ -85,10 +84,7 @@ def places(tmp_path: Path) -> Path:
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "fifo")
-    with socket.socket(socket.AF_UNIX) as bound:
-        here = os.open(tmp_path, os.O_RDONLY)
-        bound.bind(f"{PROC}/self/fd/{here}/socket")
-        os.close(here)
+    leave_socket(tmp_path / "socket")
     return tmp_path
 
 

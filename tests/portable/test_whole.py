@@ -20,6 +20,7 @@ from outfitter.core.abilities import ABILITIES, refusal
 from outfitter.errors import MasksUnavailable
 from outfitter.host import masks
 from tests.support.machine import SECOND, alive, wait_gone
+from tests.support.tools import ROOT, program
 
 PROGRAM = str(Path(sys.executable).with_name("outfitter"))
 
@@ -81,6 +82,17 @@ def test_whole_tree_ends_with_its_command_and_with_its_session() -> None:
             two = await client.start(["sh", "-c", escaped])
             second = await pids(two)
         await asyncio.to_thread(wait_gone, second)
+
+    in_a_loop(scenario)
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash", "zsh"])
+def test_shell_that_is_put_right_keeps_the_mark_of_its_descendants(shell: str) -> None:
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            repair = outfitter.EnvContract(startup="repair")
+            done = await client.run([program(shell), "-lc", "env"], contract=repair)
+            assert done.stdout.count(b"OUTFITTER_MARK=") == 1
 
     in_a_loop(scenario)
 
@@ -176,3 +188,27 @@ def test_server_serves_its_own_user_over_tcp(tmp_path: Path) -> None:
         server.terminate()
         assert server.wait(20 * SECOND) == 0
         server.stdout.close()  # type: ignore[union-attr]
+
+
+def test_tests_learn_the_same_of_a_process_without_proc() -> None:
+    # What a Mac has instead: `make test-portable` itself may look into /proc.
+    child = subprocess.Popen(["sleep", "600"])
+    try:
+        code = (
+            "import os, sys\n"
+            "from tests.support import machine\n"
+            "pid, parent = int(sys.argv[1]), int(sys.argv[2])\n"
+            "assert not machine.HAS_PROC\n"
+            "assert machine.alive(pid) and not machine.alive(os.getpid() + 10_000_000)\n"
+            "assert pid in machine.children(parent) and pid in machine.running('sleep 600')\n"
+            "assert machine.command(pid).endswith('sleep 600') and machine.resident_kib(pid) > 0\n"
+            "machine.stop(pid)\n"
+        )
+        words = [sys.executable, "-c", code, str(child.pid), str(os.getpid())]
+        done = subprocess.run(
+            words, env={**os.environ, "OUTFITTER_BLIND": "1"}, cwd=ROOT, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    finally:
+        child.kill()
+        child.wait()

@@ -50,7 +50,7 @@ class Project:
     def left_behind(self) -> list[int]:
         """Living processes with the token in their environment."""
         found = []
-        for entry in os.listdir(PROC):
+        for entry in os.listdir(f"{PROC}"):
             try:
                 if entry.isdigit() and self.token.encode() in Path(f"{PROC}/{entry}/environ").read_bytes():
                     found += [int(entry)] if alive(int(entry)) else []

@@ -15,6 +15,7 @@ from outfitter.host import capture as host_capture
 from outfitter.host.tree import new_nonce
 from outfitter.providers.login import PROBES, Capture, capture
 from outfitter.shell.snapshot import ListChange, difference
+from outfitter.system import LINUX
 from tests.support.machine import PROC, SECOND, alive, own_children, own_descriptors
 from tests.support.tools import program
 
@@ -53,7 +54,7 @@ class Account:
     def left_behind(self) -> list[str]:
         """Living processes with the token in their environment, and files where the pipe was."""
         found = os.listdir(self.temporary)
-        for entry in os.listdir(PROC):
+        for entry in os.listdir(f"{PROC}"):
             try:
                 if entry.isdigit() and self.token.encode() in Path(f"{PROC}/{entry}/environ").read_bytes():
                     found += [Path(f"{PROC}/{entry}/cmdline").read_text()] if alive(int(entry)) else []
@@ -77,13 +78,16 @@ def account(tmp_path: Path) -> Iterator[Account]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_hostile_startup_files_get_their_class_and_leave_nothing(account: Account, case: Case) -> None:
     # L9, L10
+    if "fish" in case.name:
+        program("fish")
     account.write(case.file, case.text.replace("NAP", "4321"))
     limit = SHORT if case.state == "timeout" else LONG
     found = account.ask(case.shell, case.probe, limit)
     assert (found.state, found.stderr_tail if found.state != case.state else "") == (case.state, "")
     assert {name: found.values.get(name) for name in case.values} == case.values
     assert [name for name in case.absent if name in found.values] == []
-    assert found.seconds < limit + 1.0 * SECOND
+    # Where `ps` finds what is left, on a busy machine it takes its time.
+    assert found.seconds < limit + (1.0 if LINUX else 10.0) * SECOND
     if case.state == "captured":
         assert found.reason == ""
     else:

@@ -21,7 +21,7 @@ from outfitter.providers.base import Context, Detection, Lost, Trust
 from outfitter.providers.mise import Mise, not_installed, unset_names
 from outfitter.shell.activation import scrub, tool_environment
 from tests.support.machine import SECOND
-from tests.support.tools import ROOT, missing, program
+from tests.support.tools import ROOT, missing, needs_linux, program
 
 MISE = ROOT / ".tools/bin/mise"
 LIMIT = 60.0 * SECOND
@@ -90,6 +90,7 @@ def account(tmp_path: Path) -> Account:
 
 @pytest.fixture
 def mise() -> None:
+    needs_linux("mise")
     if not MISE.exists():
         missing("mise", "run `make tools`")
 

@@ -67,7 +67,7 @@ class Place(Project):
         subprocess.run(words, cwd=self.root, env=self.env, check=True, capture_output=True)
 
     def venv(self) -> str:
-        self.run("uv", "venv", "--offline", "--quiet", "--python", program("python3"), ".venv")
+        self.run(program("uv"), "venv", "--offline", "--quiet", "--python", program("python3"), ".venv")
         return str(self.root / ".venv")
 
     def resolve(self) -> Resolution:

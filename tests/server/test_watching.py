@@ -17,13 +17,14 @@ from urllib.parse import unquote
 import pytest
 
 from outfitter.server.limits import CHANGES, WATCHED_FOLDERS, WATCHES
+from outfitter.system import LINUX
 from tests.support.machine import PROC, SECOND, stop, wait_until
 from tests.support.servers import Server, serving
 from tests.support.tools import codex_binary
 from tests.support.wire import Message, Wire
 
-QUIET = 0.15 * SECOND  # how long nothing comes when nothing will
-QUEUE = int(Path(f"{PROC}/sys/fs/inotify/max_queued_events").read_text())
+QUIET = (0.15 if LINUX else 0.5) * SECOND  # how long nothing comes when nothing will
+QUEUE = int(Path(f"{PROC}/sys/fs/inotify/max_queued_events").read_text()) if LINUX else 0
 
 
 def run(command: str, folder: Path) -> None:
@@ -153,7 +154,7 @@ REFUSED = {
     "present is below a link": ("mkdir r; touch r/f; ln -s r l", ["a"], "l/f"),
     "too long a name": ("true", ["x" * 256], None),
     "the root": ("true", ["/"], None),
-    "made by the kernel": ("true", ["/proc/self/nonesuch"], None),
+    "in /proc": ("true", ["/proc/self/nonesuch"], None),
 }
 
 
@@ -461,7 +462,9 @@ def test_one_folder_without_those_below(wire: Wire, server: Server, tmp_path: Pa
     watched = Watched(wire, tmp_path, recursive=False)
     with frozen(server):
         run("touch d/x f; mkdir e; touch e/x; rm -r d", tmp_path)
-    assert watched.settled() == [("f", "created"), ("e", "created"), ("d", "removed")]
+    came, went = [("f", "created"), ("e", "created")], [("d", "removed")]
+    # When something went nobody knows who only looks.
+    assert watched.settled() == ([*came, *went] if LINUX else [*went, *came])
 
 
 def test_one_file_however_it_is_saved(wire: Wire, tmp_path: Path) -> None:

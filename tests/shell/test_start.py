@@ -15,7 +15,7 @@ from outfitter.shell.csh import TCSH
 from outfitter.shell.fish import FISH
 from outfitter.shell.names import is_shell
 from outfitter.shell.posix import SH
-from outfitter.shell.start import Probe, Seen, ShellPlan, maintained, prepare, seen, whole
+from outfitter.shell.start import Probe, Seen, ShellPlan, maintained, prepare, seen, unmarked, whole
 from outfitter.shell.zsh import ZSH
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")
@@ -632,3 +632,12 @@ def test_a_repair_goes_back_to_the_directory_that_was_asked_for(family: Family) 
 
 def test_a_report_has_nothing_of_ours() -> None:
     assert " -u N -u __OUTFITTER_O -u __OUTFITTER_B " in BASH.probe("/fifo", "mark", ["N"])
+
+
+def test_reports_that_differ_by_their_mark_alone_are_the_same_without_it() -> None:
+    forms = ('declare -x OUTFITTER_MARK="{}"\ndeclare -x A="1"\n', "A=1\0OUTFITTER_MARK={}\0B=2\0")
+    for form in forms:
+        one, other = (unmarked(form.format(2**62 + number).encode()) for number in (1, 2))
+        assert one == other
+        assert b"A=" in one
+    assert unmarked(b"A=1\0B=2\0") == b"A=1\0B=2\0"

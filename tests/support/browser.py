@@ -19,7 +19,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 from .machine import SECOND, running, wait_gone, wait_until
-from .tools import missing
+from .tools import missing, needs_linux
 
 # The small one, made for this, before those that people use.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -28,6 +28,7 @@ _ANSWER_SECONDS = 20 * SECOND
 
 def chromium() -> str:
     """The path of a Chromium."""
+    needs_linux("Chromium")
     for name in NAMES:
         path = shutil.which(name)
         if path is not None:

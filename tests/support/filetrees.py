@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import stat
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from .cases import FLAG, MISSING, STRING, UNSIGNED, WHOLE
+from .machine import leave_socket
 from .wire import b64
 
 Request = tuple[str, dict[str, Any]]  # method and params, whatever JSON holds
@@ -49,13 +49,7 @@ def plant(root: Path) -> None:
     (root / "h1").write_bytes(b"hard")
     (root / "h2").hardlink_to(root / "h1")
     os.mkfifo(root / "fifo")
-    bound = socket.socket(socket.AF_UNIX)
-    try:
-        here = os.open(root, os.O_PATH)  # a path for a socket may have 107 bytes
-        bound.bind(f"/proc/self/fd/{here}/sock")
-        os.close(here)
-    finally:
-        bound.close()
+    leave_socket(root / "sock")
     (root / "null").symlink_to("/dev/null")
     (root / "broken").symlink_to("nowhere")
     (root / "deep-broken").symlink_to("no/where")

@@ -27,9 +27,13 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_pty.py::test_terminal_is_the_controlling_one_on_all_three_descriptors",
         "host/test_watchdog.py::test_watchdog_is_one_idle_shell",
         "server/test_tokens.py::test_pipe_may_bring_a_token",
+        "server/test_watching.py::test_refusals[/proc]",
+        "server/test_watching.py::test_what_cannot_be_waited_for_is_not_watched[outfitter-in /proc]",
         "server/test_search.py::test_what_the_kernel_does_not_let_us_read_is_told",
+        "end_to_end/test_contract.py::test_a_command_sees_no_pipe_and_no_descriptor_of_ours",
         "contract/test_keptoverlays.py::test_a_folder_that_cannot_be_written_to_is_told",
         "providers/test_inherited.py::test_a_variable_that_the_interpreter_made_up_is_not_inherited",
+        "providers/test_login.py::test_shell_has_no_input_no_terminal_and_its_own_session",
         "providers/test_inherited.py::test_the_same_variable_is_inherited_when_it_was_given",
     ),
     "/dev/fd is in /proc, which a Mac does not need for it": (
@@ -43,6 +47,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "a sandbox is refused, which doctor warns of": (
         "cli/test_doctor.py::test_a_summary_has_only_the_problems_a_line_for_each",
     ),
+    "systemd is Linux's": ("cli/test_service.py::test_systemd_accepts_the_unit",),
     "it mounts something": ("host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",),
     "statx tells when a file was made": (
         "contract/setup/test_setups.py::test_a_worktree_that_was_made_again_is_set_up_again",
@@ -50,6 +55,16 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "extended attributes are not kept": (
         "host/test_files.py::TestWriting::test_mode_owner_and_attributes_stay",
+    ),
+    "it counts what inotify watches": (
+        "server/test_watching.py::test_events_that_the_kernel_lost_are_told_and_the_tree_is_watched_again",
+        "server/test_watching.py::test_one_instance_serves_all_connections_and_is_left_empty",
+        "server/test_watching.py::test_patterns_are_neither_told_nor_watched",
+        "server/test_watching.py::test_too_large_a_tree_is_refused_and_one_that_grows_too_large_is_told",
+    ),
+    "who only looks sees neither what came and went nor that a folder was touched": (
+        "server/test_watching.py::test_what_is_waited_for_is_told_once[outfitter-there for a moment]",
+        "server/test_watching.py::test_what_is_waited_for_is_told_once[outfitter-folder's folder touched]",
     ),
     "a killed writer leaves its temporary name": (
         "host/test_files.py::test_writer_that_is_killed_half_way_leaves_the_old_content_and_no_other_name",
@@ -70,6 +85,12 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "a variable with = in its name is refused": (
         "host/test_spawn.py::test_environment_is_exactly_what_was_given",
     ),
+    "prlimit sets what another process may do": (
+        "end_to_end/test_exhaustion.py::test_session_ends_with_its_commands_when_no_descriptor_is_left",
+        "end_to_end/test_exhaustion.py::test_whoever_connects_when_none_is_left_is_told",
+        "end_to_end/test_orphans.py::test_orderly_end_finds_a_daemon_that_removed_its_mark",
+        "end_to_end/test_robustness.py::test_descriptors_that_run_out_are_an_error_of_one_request",
+    ),
     "children have our own limit on open files": (
         "host/test_spawn.py::test_raised_limit_of_files_is_ours_alone",
     ),
@@ -87,6 +108,14 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "Linux's C library has neither getpeereid nor LOCAL_PEERCRED": (
         "transport/test_transports.py::test_principal_is_the_user_at_the_other_end[unix]",
         "transport/test_caller.py::test_unix_socket_has_credentials",
+        "cli/test_quickon.py::test_plain_run_imports_no_heavy_module[unix]",
+        "end_to_end/test_observe.py::test_own_user_needs_no_token_on_a_unix_socket",
+    ),
+    "`subprocess`, which starts programs there, imports them": (
+        "cli/test_quickrun.py::test_plain_run_imports_no_heavy_module",
+    ),
+    "who follows a command is known by its number alone": (
+        "cli/test_records.py::test_process_that_has_ended_holds_nothing",
     ),
     "it makes a namespace": (
         "transport/test_unix.py::test_in_a_namespace_of_users_what_is_roots_may_be_nobodys",
@@ -99,9 +128,11 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "server/test_sandbox.py",
         "server/test_wrapping.py",
         "client/test_sandbox.py",
+        "cli/test_agents.py::test_agent_can_be_confined_on_the_executor",
         "contract/setup/test_confined.py",
         "cli/test_run_sandbox.py",
         "cli/test_confined_providers.py",
+        "end_to_end/test_files_and_mounts.py",
         "end_to_end/test_sandbox_codex.py",
         "end_to_end/test_sandbox_differential.py",
         "end_to_end/test_sandbox_effects.py",
@@ -113,6 +144,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_masks.py",
     ),
     "a server is not replaced while it runs": (
+        "end_to_end/test_observe.py::test_collector_gets_spans_and_metrics_across_an_upgrade",
         "end_to_end/test_upgrade.py",
         "end_to_end/test_upgrade_codex.py",
         "cli/test_upgrade.py",

@@ -6,14 +6,18 @@ It is built on an independent websocket library, so that our own framing is neve
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
+
+from outfitter.system import LINUX
 
 from .portable import unmarked
 
@@ -149,6 +153,10 @@ class Wire:
 
     def abort(self) -> None:
         """Drops the TCP connection without a close frame, as the stock client does."""
+        if not LINUX:
+            # The library's thread waits in poll(2), which keeps a socket that is closed meanwhile.
+            with contextlib.suppress(OSError):  # closed or reset already
+                self.socket.socket.shutdown(socket.SHUT_RDWR)
         self.socket.socket.close()
 
     def close(self) -> None:

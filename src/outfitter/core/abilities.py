@@ -65,10 +65,10 @@ ABILITIES = (
         "watch",
         "watch folders",
         "inotify",
-        "watchfiles, from the extra outfitter[watch]",
+        "watchfiles, from the extra outfitter[watch]; looks for paths that are missing",
         "changes come some 0.1 s later, a rename is a removal and a creation, what came and went at once is "
-        "not told; paths that are missing are not watched, clients look for them; without the extra it is "
-        "refused",
+        "not told; paths that are missing are looked for five times a second; without the extra, folders are "
+        "not watched",
     ),
     Ability(
         "races",

@@ -1,14 +1,12 @@
 """The number that all descendants of a process carry: server, session and process in one.
 
 It is left in a resource limit that children inherit (`host.tree` says which and why), so it must look
-like "practically unlimited": above 2^62. The parts, from the top: the flag, 28 bits of the server's
-nonce, 12 of the session, 22 of the process.
+like "practically unlimited": above 2^62. Where there is no such limit, a variable has it (`env.names.MARK`).
+The parts, from the top: the flag, 28 bits of the server's nonce, 12 of the session, 22 of the process.
 """
 
 from __future__ import annotations
 
-# Where there is no such limit, the mark is in this variable of a command's environment.
-VARIABLE = "OUTFITTER_MARK"
 FLAG = 1 << 62
 NONCE_BITS = 28
 NONCE_SHIFT = 34

@@ -5,9 +5,11 @@ The lists say what a variable can do to a *later, innocently approved* command; 
 
 from __future__ import annotations
 
-# What shells keep themselves: never data of a layer.
+# Has the number of `core.marks` where no limit of the system can: each command's own.
+MARK = "OUTFITTER_MARK"
+# What shells keep themselves, and we: never data of a layer.
 SHELL_MAINTAINED = frozenset(
-    ("PWD", "OLDPWD", "SHLVL", "_", "PS1", "PS2", "PROMPT", "COLUMNS", "LINES", "A__z")
+    ("PWD", "OLDPWD", "SHLVL", "_", "PS1", "PS2", "PROMPT", "COLUMNS", "LINES", "A__z", MARK)
 )
 # A command without these does not work, or works somewhere else: bash without PATH searches a list of its own
 # that ends in the current directory.

@@ -10,7 +10,8 @@ import os
 import time
 
 from ..core.launch import Launch
-from ..core.marks import VARIABLE, Marks
+from ..core.marks import Marks
+from ..env.names import MARK
 from ..env.redact import Secrets
 from ..errors import HostUnsupported, LaunchFailed, SandboxUnavailable
 from ..record import KW_ONLY, record, replace
@@ -181,7 +182,7 @@ class Reporter:
                 return "too-large"
             self._report = read_block(self._block, self._nonce)
             if self._report is not None:
-                self._report.pop(VARIABLE, None)  # ours, not the script's
+                self._report.pop(MARK, None)  # ours, not the script's
         return ""
 
     def _hear(self, fd: int) -> bool:

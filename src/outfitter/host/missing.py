@@ -1,4 +1,7 @@
-"""Watches for paths that are missing; which folders that takes is decided in `core.missing`."""
+"""Watches for paths that are missing; which folders that takes is decided in `core.missing`.
+
+`host.portable.missing` has the same class for other systems.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,28 @@ from ..core.missing import ABSENT, FOLDER, LINK, OTHER, UNKNOWN, Plan
 from ..errors import OutfitterError
 from ..log import note
 from .filecalls import FOLDER as OPENED
-from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO
-from .notifying import tells_all
+from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO, tells_all
 from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
+    from ..loop import Loop
     from .watching import Watching
+    from .workers import Workers
+
+    class Means(Protocol):
+        """What it takes to watch. `watching` raises HostUnsupported, FileFailed."""
+
+        loop: Loop
+
+        @property
+        def workers(self) -> Workers: ...
+        @property
+        def watching(self) -> Watching: ...
+
 
 # A change of mode may open or close the way to a path.
 _BITS = CREATE | DELETE | MOVED_FROM | MOVED_TO | ATTRIB
@@ -25,11 +41,14 @@ _FOLDER = OPENED | os.O_NOFOLLOW
 
 
 class MissingWatch:
-    """Calls `fire` once, on the loop, when one of the paths appears or `present` changes."""
+    """Calls `fire` once, on the loop, when one of the paths appears or `present` changes.
 
-    def __init__(self, watching: Watching, fire: Callable[[], None], principal: str = "") -> None:
+    Raises HostUnsupported, FileFailed.
+    """
+
+    def __init__(self, means: Means, fire: Callable[[], None], principal: str = "") -> None:
         self.principal = principal  # who watches
-        self._watching = watching
+        self._watching = means.watching
         self._fire: Callable[[], None] | None = fire
 
     def arm(self, missing: list[str], present: str | None) -> bool:

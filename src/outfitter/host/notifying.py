@@ -6,8 +6,8 @@ from ..system import LINUX
 
 if LINUX:
     from .inotify import Inotify as Notifier
-    from .inotify import tells_all, tells_nothing
+    from .inotify import tells_nothing
 else:
-    from .portable.notifier import Notifier, tells_all, tells_nothing  # type: ignore[assignment]
+    from .portable.notifier import Notifier, tells_nothing  # type: ignore[assignment]
 
-__all__ = ["Notifier", "tells_all", "tells_nothing"]
+__all__ = ["Notifier", "tells_nothing"]

@@ -7,7 +7,7 @@ import os
 from ..contract.settings import LOGINS, STARTUPS
 from ..log import fault, note, warn
 from ..protocol.process import encoded
-from ..shell.start import Probe, seen, whole
+from ..shell.start import Probe, seen, unmarked, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,9 +156,8 @@ class ShellStart:
         if self._told or self._plan.startup != "report":
             return self._compared(report)
         plan = self._plan
-        known = hash(
-            (plan.shell, plan.login, plan.interactive, report[: -len(self._mark) - 1], *self._given.items())
-        )
+        said = unmarked(report[: -len(self._mark) - 1])
+        known = hash((plan.shell, plan.login, plan.interactive, said, *self._given.items()))
         outcome = _said.get(known)
         if outcome is None:
             outcome = self._compared(report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import Refused
-from ..host.missing import MissingWatch
+from ..host.awaiting import MissingWatch
 from ..host.treewatch import TreeWatch
 from ..protocol.uri import from_path
 from ..protocol.watching import ChangedNotice, MissingChangedNotice
@@ -14,20 +14,19 @@ if TYPE_CHECKING:
     from ..formats.ignore import IgnoreRules
     from ..host.sandbox.grounding import Bounds
     from ..host.sandbox.seen import SeenTree
-    from ..host.watching import Watching
     from ..loop import Loop, Timer
     from .call import Channel
     from .services import Services
 
 
 class Watches:
-    """All of them, and the one for missing paths. Raises HostUnsupported, FileFailed."""
+    """All of them, and the one for missing paths."""
 
     def __init__(self, channel: Channel, services: Services) -> None:
         self._channel = channel
+        self._services = services
         self._loop = services.loop
         self._workers = services.workers
-        self._watching = services.watching
         self._last_missing = 0
         self._missing: Missing | None = None
         self._folders: dict[str, FolderWatch] = {}
@@ -38,12 +37,13 @@ class Watches:
         """The watch for this number, in place of the one before; None when the number is not a new one.
 
         The reference ends the old one and uses the number up, whatever then becomes of the new one.
+        Raises HostUnsupported, FileFailed.
         """
         if watch_id <= self._last_missing:
             return None
         self._last_missing = watch_id
         self._end_missing()
-        self._missing = Missing(self, watch_id, self._watching, self._channel.principal)
+        self._missing = Missing(self, watch_id, self._services, self._channel.principal)
         return self._missing
 
     def answered_missing(self, missing: Missing, *, armed: bool) -> None:
@@ -77,16 +77,17 @@ class Watches:
         debounce: float,
         bounds: Bounds | None = None,
     ) -> FolderWatch:
-        """A place for a watch that is being armed. Raises Refused."""
+        """A place for a watch that is being armed. Raises Refused, HostUnsupported, FileFailed."""
         if watch_id in self._folders:
             raise Refused(f"watch `{watch_id}` already exists")
         if len(self._folders) >= WATCHES:
             raise Refused(f"at most {WATCHES} watches may be open per connection")
+        watching = self._services.watching
         watch = self._folders[watch_id] = FolderWatch(self._channel, self._loop, watch_id, debounce)
         watch.tree = TreeWatch(
             self._loop,
             self._workers,
-            self._watching,
+            watching,
             path,
             recursive=recursive,
             ignore=ignore,
@@ -119,9 +120,9 @@ class Watches:
 class Missing:
     """One fs/watchMissing. It may happen before the request is answered."""
 
-    def __init__(self, watches: Watches, watch_id: int, watching: Watching, principal: str) -> None:
+    def __init__(self, watches: Watches, watch_id: int, services: Services, principal: str) -> None:
         self.watch_id = watch_id
-        self.watch = MissingWatch(watching, self._fire, principal)
+        self.watch = MissingWatch(services, self._fire, principal)
         self._watches = watches
         self._armed = False
         self._fired = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..env.names import MARK
 from .call import END, OURS, RARE, Family, ShellCall, Silence, flags, prompts_that_run
 
 TYPE_CHECKING = False
@@ -152,6 +153,8 @@ class Bash(Family):
             f"\\builtin declare +nxaAilcut {_OPTIONS} {_BUILTIN} {' '.join(_EXPORTED)} IFS {words} || "
             f'\\builtin eval "${{{RARE}-}}"'
         )
+        marked = f"[[ ${{{MARK}+x}} ]] && \\builtin"  # descendants are known by it, where nothing else tells
+        lines.append(f"{marked} declare +x {MARK}")
         counting = " ".join([name for name in names if name in _COUNTING])
         if counting:
             lines.append(f"\\builtin command unset -v {counting}")
@@ -160,7 +163,7 @@ class Bash(Family):
         # the other names are exported all the same.
         kept = " ".join([*_EXPORTED, *(name for name in _READONLY if name in env)])
         pairs = " ".join([f"{name}={self.quote(env[name])}" for name in names])
-        lines.append(f"\\builtin command export {kept} {pairs}")
+        lines += [f"\\builtin command export {kept} {pairs}", f"{marked} export {MARK}"]
         return "\n".join(lines) + "\n", self._rare(words, env)
 
     def _taken_away(self, env: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ is not understood stays as it was.
 
 from __future__ import annotations
 
-from ..env.names import is_name
+from ..env.names import MARK, is_name
 from ..record import record
 
 TYPE_CHECKING = False
@@ -183,14 +183,15 @@ class Family:
 
     def known(self, names: Sequence[str]) -> list[str]:
         """What a startup file cannot have added, quoted."""
-        return [self.quote(name) for name in (*names, *sorted(self.maintained), *sorted(self.supplied))]
+        kept = (*names, *sorted(self.maintained), *sorted(self.supplied), MARK)
+        return [self.quote(name) for name in kept]
 
     def names(self, env: Mapping[str, str]) -> list[str]:
         """What is to be re-asserted. Other names cannot be changed by a startup file."""
         return [
             name
             for name in env
-            if is_name(name) and name not in self.maintained and not name.startswith(OURS)
+            if is_name(name) and name not in self.maintained and name != MARK and not name.startswith(OURS)
         ]
 
 

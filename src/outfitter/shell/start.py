@@ -8,6 +8,7 @@ Pure: what a shell would find on this machine is not looked at.
 
 from __future__ import annotations
 
+from ..env.names import MARK
 from ..errors import LoginRejected
 from ..record import KW_ONLY, fields, record, replace
 from .call import CARRIER, END, OURS, RARE, READONLY, rewritten
@@ -269,6 +270,12 @@ def seen(report: bytes, mark: str) -> Seen | None:
         elif equals and not name.startswith(OURS):
             env[name] = value
     return Seen(env, tuple(name for name in readonly if name in env))
+
+
+def unmarked(report: bytes) -> bytes:
+    """What a shell says of its environment, without the number that differs from command to command."""
+    before, found, after = report.partition(f"{MARK}=".encode())
+    return before + after.lstrip(b"\"'0123456789") if found else report
 
 
 def maintained(shell: str) -> frozenset[str]:

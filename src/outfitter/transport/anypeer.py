@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS and FreeBSD, <sys/un.h>
 _XUCRED = 76  # bytes of struct xucred, <sys/ucred.h>: version, uid, number of groups, 16 groups
 _LSOF = ("/usr/sbin/lsof", "/usr/bin/lsof", "/usr/local/sbin/lsof")
-_SECONDS = 5.0  # a hundred times what it takes on an idle machine; nobody is served meanwhile
+_SECONDS = 10.0  # so long clients wait for an answer; most often it takes 50 ms. Nobody is served meanwhile
 
 
 def get_ready() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from outfitter.core.launch import Launch
-from outfitter.core.marks import VARIABLE, Marks
+from outfitter.core.marks import Marks
+from outfitter.env.names import MARK
 from outfitter.errors import HostUnsupported, LaunchFailed
 from outfitter.host.portable.spawn import Spawner
 from outfitter.host.pty import open_terminal
@@ -43,7 +44,7 @@ def test_directory_environment_and_session_are_the_launchs(tmp_path: Path) -> No
 
 def test_mark_is_a_variable_of_a_command_that_has_one() -> None:
     mark = Marks(5).new(1)
-    assert ran(["env"], env=ENV, mark=mark).splitlines() == ["PATH=/usr/bin:/bin", f"{VARIABLE}={mark}"]
+    assert ran(["env"], env=ENV, mark=mark).splitlines() == ["PATH=/usr/bin:/bin", f"{MARK}={mark}"]
     assert ran(["env"], env=ENV).splitlines() == ["PATH=/usr/bin:/bin"]
 
 

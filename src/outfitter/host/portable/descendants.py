@@ -14,7 +14,8 @@ import errno
 import os
 import subprocess
 
-from ...core.marks import FLAG, NONCE_SHIFT, VARIABLE
+from ...core.marks import FLAG, NONCE_SHIFT
+from ...env.names import MARK
 from ...log import warn
 from ..killing import kill
 
@@ -34,8 +35,8 @@ _LEADERS = 4096  # as many as a server may run at a time, twice; the oldest is f
 KILL_MARKED = f"""
   for ps in {" ".join(_PS)}; do [ -x "$ps" ] && break; done
   found=$("$ps" {" ".join(_WAYS[0])} | while read -r pid parent group state words; do
-    case " $words" in *" {VARIABLE}="*) ;; *) continue ;; esac
-    mark=${{words##*{VARIABLE}=}}
+    case " $words" in *" {MARK}="*) ;; *) continue ;; esac
+    mark=${{words##*{MARK}=}}
     mark=${{mark%% *}}
     case "$mark" in "" | *[!0-9]*) continue ;; esac
     if [ "$group" -gt 1 ] && [ $((mark >> {NONCE_SHIFT})) -eq "$1" ]; then
@@ -118,7 +119,7 @@ def read(said: bytes) -> list[Row]:
 
 def _in_environment(command: bytes) -> int:
     """The mark in what `ps` shows of a process: its arguments, then its environment."""
-    told = command.rpartition(f" {VARIABLE}=".encode())[2].split(None, 1)
+    told = command.rpartition(f" {MARK}=".encode())[2].split(None, 1)
     number = int(told[0]) if told and told[0].isdigit() and len(told[0]) < 20 else 0
     return number if number >= FLAG else 0
 

@@ -172,11 +172,6 @@ def tells_nothing(folder: int) -> bool:
     return False
 
 
-def tells_all(folder: int) -> bool:
-    """Nobody says whether changes can come from other machines: then they are looked for, not waited for."""
-    return False
-
-
 def _entries(path: str) -> Entries:
     """Raises OSError, FileFailed."""
     found: Entries = {}
@@ -205,21 +200,25 @@ def _changes(watched: _Watched) -> list[tuple[int, str]]:
 
 
 def differences(before: Entries, now: Entries) -> list[tuple[int, str]]:
-    """What makes one listing another, in the words of inotify."""
-    told: list[tuple[int, str]] = []
+    """What makes one listing another, in the words of inotify: first what went, then the rest by its time."""
+    gone: list[tuple[int, str]] = []
     for name, was in before.items():
         found = now.get(name)
         if found is None or _is_another(was, found):
-            told.append((DELETE | _kind(was), name))
+            gone.append((DELETE | _kind(was), name))
+    came: list[tuple[int, int, str]] = []
     for name, found in now.items():
         old = before.get(name)
         if old is None or _is_another(old, found):
-            told.append((CREATE | _kind(found), name))
+            bits = CREATE | _kind(found)
         elif not stat.S_ISDIR(found.st_mode) and _content(old) != _content(found):
-            told.append((MODIFY, name))
+            bits = MODIFY
         elif old.st_mode != found.st_mode:
-            told.append((ATTRIB | _kind(found), name))
-    return told
+            bits = ATTRIB | _kind(found)
+        else:
+            continue
+        came.append((found.st_ctime_ns, bits, name))
+    return gone + [(bits, name) for _, bits, name in sorted(came)]
 
 
 def _is_another(was: os.stat_result, found: os.stat_result) -> bool:

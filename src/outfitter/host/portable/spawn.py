@@ -14,7 +14,7 @@ import signal
 import subprocess
 import termios
 
-from ...core.marks import VARIABLE
+from ...env.names import MARK
 from ...errors import HostUnsupported, LaunchFailed
 from .. import spawn
 from ..pipes import Pipes, let_go
@@ -76,7 +76,7 @@ class Spawner(spawn.Spawner):
 
     def _popen(self, program: bytes, launch: Launch, stdio: Stdio, mark: int | None) -> tuple[int, int]:
         """The errno, or 0 and the pid."""
-        env = launch.env if mark is None else {**launch.env, VARIABLE: str(mark)}
+        env = launch.env if mark is None else {**launch.env, MARK: str(mark)}
         terminal = -1
         try:
             if stdio.terminal:

@@ -27,12 +27,12 @@ _MISSING = "\0watchMissing"
 
 def watch_missing(call: Call, params: WatchMissingParams) -> WatchResult | Later:
     """Waits for one of the paths to appear. What cannot be watched is no error, as in the reference."""
+    watches = call.feature(Watches)
     try:
-        watches = call.feature(Watches)
+        new = watches.next_missing(params.watch_id)
     except (HostUnsupported, FileFailed) as error:
         note("server", "!", "paths cannot be watched: %s", error)
         return NOT_WATCHING
-    new = watches.next_missing(params.watch_id)
     if new is None:
         return NOT_WATCHING
     try:
