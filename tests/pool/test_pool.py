@@ -103,6 +103,19 @@ async def test_a_lease_whose_setup_fails_is_refused_with_its_last_words(pool: Po
         assert (await client.run(["true"])).exit_code == 0
 
 
+@with_a_pool(setup=["sh", "-c", "until [ -e go ]; do sleep 0.02; done"])
+async def test_a_setup_is_no_slow_start(pool: Pool) -> None:
+    async def hold() -> None:
+        async with pool.lease():
+            pass
+
+    holding = asyncio.ensure_future(hold())
+    await until(lambda: any(slot.setting_up for slot in pool._book.slots.values()), "the setup runs")
+    for work in Path(os.environ["OUTFITTER_POOL_ROOT"]).rglob("work"):
+        (work / "go").touch()
+    await holding
+
+
 @with_a_pool(setup=["false"])
 async def test_a_pool_whose_setup_fails_refuses_everybody_at_last(pool: Pool) -> None:
     for _ in range(2):
