@@ -321,7 +321,10 @@ async def test_commands_and_signs_of_life_are_counted(pool: Pool) -> None:
         assert "outfitter_pool_commands_total 2\n" in pool.metrics()
         await until(lambda: "outfitter_pool_heartbeat_seconds_count" in pool.metrics(), "a ping is answered")
     await until(lambda: pool.status()["slots"] == {"ready": 1}, "it is renewed")
-    assert "outfitter_pool_commands_total 2\n" in pool.metrics()
+    told = pool.metrics()
+    assert "outfitter_pool_commands_total 2\n" in told
+    assert "outfitter_pool_renew_seconds_count 1\n" in told
+    assert pool.status()["renewals"] == 1
 
 
 @with_a_pool(warm=1)
