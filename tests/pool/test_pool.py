@@ -145,8 +145,9 @@ async def test_what_no_node_has_is_impossible(pool: Pool) -> None:
 @with_a_pool()
 async def test_a_lease_is_for_one_block(pool: Pool) -> None:
     lease = pool.lease()
+    assert (lease.state, lease.waited) == ("new", 0)
     async with lease:
-        pass
+        assert lease.waited > 0
     with pytest.raises(SettingInvalid, match="enter its block"):
         await pool.lease().lost
     with pytest.raises(SettingInvalid, match="one block"):
