@@ -193,6 +193,22 @@ def test_a_start_that_takes_too_long_is_repeated_once_then_the_oldest_is_refused
     assert done(one) == [(REFUSE, "", "old"), (STOP, "s2", ""), (START, "s3", "")]
 
 
+def test_a_setup_has_its_own_time() -> None:
+    one = book(1, start_timeout=10)
+    one.nodes = 2
+    one.request("a", PLAIN, 0)
+    one.setting_up("s1")
+    one.tick(500)
+    assert done(one) == [(START, "s1", "")]
+    one.ready("s1", "n1", 501)
+    one.returned("a", 502)
+    one.renewing("s1", 502)
+    one.take()
+    one.tick(512)  # the next server does not come
+    assert (STOP, "s1", "") in done(one)
+    one.setting_up("s1")  # nothing, as it is gone
+
+
 def test_starts_that_were_asked_for_together_are_late_together_and_each_is_repeated() -> None:
     one = book(3, start_timeout=10)
     for name in "abc":

@@ -1,7 +1,7 @@
 """Pools on Ray whose parts are killed and frozen: every lease ends or is told lost, and nothing runs twice.
 
 Real nodes, as processes of this machine. Each command writes to a journal, which is the witness. With
-OUTFITTER_CHAOS=1 there are 200 leases with 2,000 commands in each test: 15 minutes on two cores.
+OUTFITTER_CHAOS=1 there are 200 leases with 2,000 commands in each test: 12 minutes on two cores.
 """
 
 from __future__ import annotations

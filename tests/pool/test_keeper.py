@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from outfitter.errors import DialFailed, EngineFailed
 from outfitter.pool.engine import Card, Endpoint, Stopped
 from outfitter.pool.keeper import Keeper, boot_id, own_words, serve_words
 from outfitter.pool.sweep import Workspace
+from tests.support import machine
 from tests.support.machine import PROC, wait_until
 
 TOKEN = "a token of this test"
@@ -58,6 +60,20 @@ def left(root: Path) -> list[str]:
     """What is in a root but its lock; somebody may remove things meanwhile."""
     found = [name for _, *inside in os.walk(root) for part in inside for name in part]
     return sorted(name for name in found if name != ".lock")
+
+
+def test_a_keeper_that_ends_a_server_is_not_idle(keeper: Keeper) -> None:
+    assert keeper.idle
+    keeper.serve(card("l1"), Shape())
+    assert not keeper.idle
+    server, ending = keeper.pid, threading.Thread(target=keeper.stop)
+    machine.stop(server)
+    ending.start()
+    wait_until(lambda: keeper.pid == 0, "it ends the server")
+    assert not keeper.idle
+    os.kill(server, signal.SIGCONT)
+    ending.join()
+    assert keeper.idle
 
 
 def test_every_server_is_new(keeper: Keeper, root: Path) -> None:

@@ -103,6 +103,19 @@ async def test_a_lease_whose_setup_fails_is_refused_with_its_last_words(pool: Po
         assert (await client.run(["true"])).exit_code == 0
 
 
+@with_a_pool(setup=["sh", "-c", "until [ -e go ]; do sleep 0.02; done"])
+async def test_a_setup_is_no_slow_start(pool: Pool) -> None:
+    async def hold() -> None:
+        async with pool.lease():
+            pass
+
+    holding = asyncio.ensure_future(hold())
+    await until(lambda: any(slot.setting_up for slot in pool._book.slots.values()), "the setup runs")
+    for work in Path(os.environ["OUTFITTER_POOL_ROOT"]).rglob("work"):
+        (work / "go").touch()
+    await holding
+
+
 @with_a_pool(setup=["false"])
 async def test_a_pool_whose_setup_fails_refuses_everybody_at_last(pool: Pool) -> None:
     for _ in range(2):
@@ -132,8 +145,9 @@ async def test_what_no_node_has_is_impossible(pool: Pool) -> None:
 @with_a_pool()
 async def test_a_lease_is_for_one_block(pool: Pool) -> None:
     lease = pool.lease()
+    assert (lease.state, lease.waited) == ("new", 0)
     async with lease:
-        pass
+        assert lease.waited > 0
     with pytest.raises(SettingInvalid, match="enter its block"):
         await pool.lease().lost
     with pytest.raises(SettingInvalid, match="one block"):
@@ -308,7 +322,10 @@ async def test_commands_and_signs_of_life_are_counted(pool: Pool) -> None:
         assert "outfitter_pool_commands_total 2\n" in pool.metrics()
         await until(lambda: "outfitter_pool_heartbeat_seconds_count" in pool.metrics(), "a ping is answered")
     await until(lambda: pool.status()["slots"] == {"ready": 1}, "it is renewed")
-    assert "outfitter_pool_commands_total 2\n" in pool.metrics()
+    told = pool.metrics()
+    assert "outfitter_pool_commands_total 2\n" in told
+    assert "outfitter_pool_renew_seconds_count 1\n" in told
+    assert pool.status()["renewals"] == 1
 
 
 @with_a_pool(warm=1)

@@ -160,7 +160,18 @@ class LeaseEntry:
 class SlotEntry:
     """One slot."""
 
-    __slots__ = ("born", "lease_id", "node", "served", "shape", "since", "slot_id", "state", "twin")
+    __slots__ = (
+        "born",
+        "lease_id",
+        "node",
+        "served",
+        "setting_up",
+        "shape",
+        "since",
+        "slot_id",
+        "state",
+        "twin",
+    )
 
     def __init__(self, slot_id: str, shape: Shape, now: float) -> None:
         self.slot_id = slot_id
@@ -169,6 +180,7 @@ class SlotEntry:
         self.node = ""
         self.lease_id = ""
         self.served = 0
+        self.setting_up = False  # its server is there, and the pool's setup runs
         self.twin = ""  # another slot that was asked for in its place: the first that is ready stays
         self.state = STARTING
 
@@ -298,12 +310,19 @@ class Leases:
         if slot is not None and slot.state is RETURNING:
             self._move_slot(slot, RENEWED, now)
 
+    def setting_up(self, slot_id: str) -> None:
+        """A slot has a server, in which the pool's setup runs now: that has a time limit of its own."""
+        slot = self.slots.get(slot_id)
+        if slot is not None:
+            slot.setting_up = True
+
     def ready(self, slot_id: str, node: str, now: float) -> None:
         """A slot has a server, and we are connected to it."""
         slot = self.slots.get(slot_id)
         if slot is None or slot.state is not STARTING:
             return
         slot.node = node
+        slot.setting_up = False
         kind = self._kind(slot.shape)
         if not slot.served:
             self._starts = [*self._starts[1 - _STARTS_KEPT :], now - slot.since]
@@ -425,7 +444,7 @@ class Leases:
         self._balance(now)
 
     def _look_at(self, slot: SlotEntry, now: float) -> None:
-        if slot.state is STARTING:
+        if slot.state is STARTING and not slot.setting_up:
             self._look_at_start(slot, now)
         elif slot.state is READY:
             kind = self._kind(slot.shape)

@@ -92,6 +92,16 @@ class Keeper:
         """Of the server there is now; 0 for none."""
         return 0 if self._server is None else self._server.pid
 
+    @property
+    def idle(self) -> bool:
+        """Whether there is no server, and none is being started or ended."""
+        if not self._one_at_a_time.acquire(blocking=False):
+            return False
+        try:
+            return self._server is None
+        finally:
+            self._one_at_a_time.release()
+
     def serve(self, card: Card, shape: Shape) -> Endpoint:
         """Ends the server before, if there is one, and starts another. Raises EngineFailed.
 

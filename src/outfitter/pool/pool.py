@@ -446,6 +446,7 @@ class Pool:
         if place.servers == 1:
             await self._compare(place, link)
         if self._settings.setup:
+            self._book.setting_up(place.slot_id)
             await run_setup(link.client, self._settings.setup)
 
     async def _prepare(self, place: SlotPlace, slot: Slot) -> None:

@@ -113,7 +113,7 @@ def _leave(keeper: Keeper) -> None:
     served = time.monotonic()
     while time.monotonic() - served < LONELY_SECONDS:
         time.sleep(LONELY_SECONDS / 10)
-        if keeper.pid:
+        if not keeper.idle:
             served = time.monotonic()
     keeper.stop()
     os._exit(0)

@@ -94,6 +94,13 @@ class Tally:
         self.starts = registry.add(
             Histogram("outfitter_pool_start_seconds", "Until an executor is ready.", _SECONDS, "cold")
         )
+        self.renews = registry.add(
+            Histogram(
+                "outfitter_pool_renew_seconds",
+                "From the end of a lease until its executor is ready.",
+                _SECONDS,
+            )
+        )
         registry.add(
             Reading("counter", "outfitter_pool_commands_total", "Commands that were started.", self._commands)
         )
@@ -111,7 +118,10 @@ class Tally:
         else:
             since = self._since.pop(told.slot_id, None)
             if since is not None and told.after == READY:
-                self.starts.observe(told.at - since[0], "yes" if since[1] else "no")
+                seconds, cold = told.at - since[0], since[1]
+                self.starts.observe(seconds, "yes" if cold else "no")
+                if not cold:
+                    self.renews.observe(seconds)
 
     def _count_lease(self, told: Transition) -> None:
         if told.after == QUEUED:
