@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from outfitter.host.sandbox.landlocked import lack, version
-from tests.support.machine import running, wait_until
+from tests.support.machine import SECOND, running, wait_until
 from tests.support.networks import network
 from tests.support.sandbox import READ_ONLY, WORKSPACE, finish, managed, path, run, sandbox, special, start
 from tests.support.servers import WITHOUT_BUBBLEWRAP, Server, environment, serving
@@ -122,6 +124,22 @@ def test_a_command_that_is_terminated_leaves_nothing(wire: Wire, ws: Path) -> No
     wire.call("process/terminate", {"processId": process})
     finish(wire, process, started)
     wait_until(lambda: not running(mark), "all of it has ended")
+
+
+def test_an_upgrade_keeps_a_command(ws: Path, tmp_path: Path) -> None:
+    with serving(KIND, tmp_path / "home", "--sandbox-landlock") as server:
+        with Wire(server.url) as wire:
+            session = wire.handshake()["sessionId"]
+            process, _ = start(wire, ["/bin/bash", "-c", TRAP], cwd=ws, sandbox=sandbox(READ_ONLY, ws))
+            wire.until(lambda one: one["method"] == "process/output")
+            os.kill(server.pid, signal.SIGUSR2)
+            wire.ended()
+        with Wire(server.url) as wire:
+            wire.handshake(session)
+            wire.call("process/signal", {"processId": process, "signal": "interrupt"})
+            params = {"processId": process, "afterSeq": 0, "maxBytes": None, "waitMs": 0}
+            wait_until(lambda: wire.call("process/read", params)["closed"], "it has closed", 20 * SECOND)
+            assert wire.call("process/read", params)["exitCode"] == 7
 
 
 def test_a_terminal_is_the_commands_own(wire: Wire, ws: Path) -> None:

@@ -156,6 +156,7 @@ def _sandboxes_told(sandboxes: Sandboxes | None, parcel: Parcel) -> Told:
             ]
             for mark, one in running
         ],
+        "landlocked": list(sandboxes.by_landlock),
     }
 
 
@@ -163,6 +164,7 @@ def _adopt_sandboxes(sandboxes: Sandboxes, told: Told) -> None:
     sandboxes.placeholders.held.update(told["held"])
     for mark, *known in told["running"]:
         sandboxes.adopt(mark, *known)
+    sandboxes.by_landlock.update(told.get("landlocked", ()))  # which an older version does not tell
 
 
 # Sessions

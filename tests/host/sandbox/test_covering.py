@@ -76,3 +76,53 @@ def test_what_cannot_be_looked_at_for_another_reason_is_not_left_open(tmp_path: 
     with pytest.raises(OSError) as caught:
         covers([str(tmp_path / ("x" * 300))], secret=True)
     assert caught.value.errno == errno.ENAMETOOLONG
+
+
+@pytest.fixture
+def at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home, on a machine whose clock takes no steps."""
+    monkeypatch.setattr(covering, "_STEP_NS", -(10**18))
+    monkeypatch.setattr(covering, "_known", ((), [], [], [], ()))
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+def asked(home: Path) -> list[str]:
+    return [f"{home}/.bashrc", f"{home}/.profile", f"{home}/.config/more"]
+
+
+def test_files_that_did_not_change_are_not_looked_at_again(programs: Path, at_rest: Path) -> None:
+    (at_rest / ".bashrc").touch()
+    found = startup_covers(asked(at_rest))
+    assert found == (Cover(f"{at_rest}/.bashrc", False),)
+    assert startup_covers(asked(at_rest)) is found
+    assert startup_covers([f"{at_rest}/.profile"]) == ()  # others are
+
+
+@pytest.mark.parametrize("name", [".profile", ".config/more"])
+def test_a_file_that_comes_is_seen_at_once(programs: Path, at_rest: Path, name: str) -> None:
+    (at_rest / ".bashrc").touch()
+    before = startup_covers(asked(at_rest))
+    os.utime(at_rest, ns=(1, 1))  # changes when it changed, whatever the clock's steps are
+    (at_rest / name).parent.mkdir(exist_ok=True)
+    (at_rest / name).touch()
+    assert startup_covers(asked(at_rest)) == (*before, Cover(f"{at_rest}/{name}", False))
+
+
+def test_where_a_link_leads_is_looked_at_each_time(programs: Path, at_rest: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    (at_rest / ".bashrc").symlink_to(one)
+    assert startup_covers(asked(at_rest)) == ()
+    one.touch()
+    assert startup_covers(asked(at_rest)) == (Cover(str(one), False),)
+    one.unlink()
+    assert startup_covers(asked(at_rest)) == ()
+
+
+def test_a_folder_that_has_just_changed_is_looked_at_again(
+    programs: Path, at_rest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(covering, "_STEP_NS", 10**18)
+    assert startup_covers(asked(at_rest)) == ()
+    assert covering._known[0] == ()

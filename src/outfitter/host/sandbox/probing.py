@@ -28,7 +28,7 @@ def probe(program: str, env: Mapping[str, str]) -> Answer:
 
     argv, given = own_program("host.sandbox.probing"), {**env, _PROGRAM: program}
     mark = Marks(new_nonce()).new(0)  # its own: it ends by itself
-    ran = run_tool(argv, "/", given, timeout=_SECONDS, mark=mark, ourselves=True)
+    ran = run_tool(argv, "/", given, timeout=_SECONDS, mark=mark)
     if ran.code != 0:
         return ran.failure or ran.stderr.decode(errors="replace") or ran.outcome
     answer: Answer = marshal.loads(ran.stdout)

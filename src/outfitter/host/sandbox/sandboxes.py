@@ -62,7 +62,7 @@ class Sandboxes:
         self.placeholders = Placeholders(f"{folder}/placeholders")
         self.placeholders.tidy()
         self.running: dict[int, Running] = {}  # by mark
-        self._by_landlock: set[int] = set()  # marks of commands without bubblewrap
+        self.by_landlock: set[int] = set()  # marks of commands without bubblewrap
         self._sources: tuple[str, str] | None = None
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
@@ -157,7 +157,7 @@ class Sandboxes:
             raise
         finally:
             let_go(told)
-        self._by_landlock.add(mark)
+        self.by_landlock.add(mark)
         return pid
 
     def _born(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
@@ -192,8 +192,8 @@ class Sandboxes:
         running = self.running.get(mark)
         if running is not None:
             running.end(lambda: self._gone(mark))
-        elif mark in self._by_landlock:
-            self._by_landlock.discard(mark)
+        elif mark in self.by_landlock:
+            self.by_landlock.discard(mark)
             self._limits.groups.ended(mark)
 
     def _gone(self, mark: int) -> None:
