@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 
 import pytest
 
@@ -157,6 +158,8 @@ def test_help_knows_the_arguments_before_and_after_the_first_values() -> None:
     for number in range(100):
         Seldom(str(number))
     assert (before, str(inspect.signature(Seldom))) == ("(name, *, marks=())", "(name, *, marks=())")
+    assert Seldom.__init__.__module__ == __name__
+    assert "class Seldom" in pydoc.plain(pydoc.render_doc(Seldom))
 
 
 def test_help_shows_an_init_of_its_own_as_it_is() -> None:

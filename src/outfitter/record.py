@@ -170,6 +170,7 @@ def _written(cls: type, names: list[str], defaults: dict[str, object]) -> Callab
     exec(f"def __init__(self, {', '.join(arguments)}):\n" + ("\n".join(lines) or " pass"), known)
     written: Any = known["__init__"]
     written.__qualname__ = f"{cls.__qualname__}.__init__"
+    written.__module__ = cls.__module__  # help() asks for it since Python 3.13
     return written  # type: ignore[no-any-return]
 
 
