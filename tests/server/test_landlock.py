@@ -52,7 +52,7 @@ def test_a_command_that_only_reads_is_confined(wire: Wire, ws: Path) -> None:
 def test_what_is_readable_may_be_little(wire: Wire, ws: Path) -> None:
     (ws / "file").write_text("")
     profile = managed(special("minimal", "read"))
-    assert run(wire, ["/bin/cat", "/etc/hostname"], cwd=ws, sandbox=sandbox(profile, ws)).code == 0
+    assert run(wire, ["/bin/cat", "/etc/passwd"], cwd=ws, sandbox=sandbox(profile, ws)).code == 0
     ran = run(wire, ["/bin/cat", f"{ws}/file"], cwd=ws, sandbox=sandbox(profile, ws))
     assert (ran.code, "Permission denied" in ran.stderr) == (1, True)
 
@@ -68,7 +68,7 @@ def test_a_single_file_may_be_written(wire: Wire, ws: Path) -> None:
     ("profile", "more", "said"),
     [
         (WORKSPACE, {}, "it cannot keep "),
-        (managed(special("root", "read"), path("/etc/hostname", "deny")), {}, "it cannot hide /etc/hostname"),
+        (managed(special("root", "read"), path("/etc/passwd", "deny")), {}, "it cannot hide /etc/passwd"),
         (managed(special("root", "read"), network="enabled"), {}, "only from all of the network"),
         (READ_ONLY, network({"example.com": "allow"}), "only from all of the network"),
         ({"type": "external", "network": "restricted"}, {}, "files of this command are not confined"),
