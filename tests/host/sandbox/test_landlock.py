@@ -79,8 +79,11 @@ def test_what_is_hidden_as_a_whole_is_not_allowed_at_all(tmp_path: Path) -> None
 def test_a_writable_place_may_be_all_written(tmp_path: Path) -> None:
     found = Found((), (Writable(str(tmp_path), str(tmp_path)),))
     assert (str(tmp_path), EVERYTHING) in allowed(found, ())
-    with pytest.raises(ValueError, match="cannot hide what the server keeps"):
-        allowed(found, {f"{tmp_path}/state"})
+    for unseen in (f"{tmp_path}/state", str(tmp_path), str(tmp_path.parent)):
+        with pytest.raises(ValueError, match="cannot hide devices or files of the server at"):
+            allowed(found, {unseen})
+    with pytest.raises(ValueError, match="at /dev/sda, which may be written"):
+        allowed(Found((), (Writable("/dev/sda", "/dev/sda", True),)), ())
 
 
 def test_there_are_not_too_many_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

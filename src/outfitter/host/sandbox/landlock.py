@@ -55,8 +55,10 @@ def allowed(found: Found, unseen: Collection[str]) -> Rules:
     for path in found.read_roots:
         rules += _around(path, hidden, _READS)
     for one in found.writable:
-        if any(covers(one.target, path) for path in hidden):
-            raise ValueError(f"it cannot hide what the server keeps in {one.path}, which may be written")
+        if any(covers(one.target, path) or covers(path, one.target) for path in hidden):
+            raise ValueError(
+                f"it cannot hide devices or files of the server at {one.path}, which may be written"
+            )
         rules.append((one.target, EVERYTHING))
     rules += [(f"/dev/{name}", READ_FILE | WRITE_FILE | IOCTL) for name in _DEVICES]
     if len(rules) > MAX_RULES:

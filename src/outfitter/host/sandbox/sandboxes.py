@@ -133,8 +133,8 @@ class Sandboxes:
         from . import landlock
 
         assert launch.confinement is not None
-        unseen = (*covers(self._own, secret=True), *startup_covers(launch.masks))
         try:
+            unseen = (*covers(self._own, secret=True), *startup_covers(launch.masks))
             problem = landlock.obstacle(launch.confinement, found, proxied=launch.before is not None)
             rules = [] if problem else landlock.allowed(found, {one.path for one in unseen})
         except (OSError, ValueError) as error:
