@@ -446,7 +446,8 @@ def test_a_restart_loses_no_more_than_secrets_and_what_hooks_say_again(place: Pl
         }
         wire.call("process/start", {**params, "env": {}, "envPolicy": policy})
         wire.closed("stock")
-        assert variables(wire.output("stock"))["PLAIN"] == "1"
+        assert variables(wire.output("stock", "stdout"))["PLAIN"] == "1"
+        assert b"(user: MARKED, PART; hook:h: HOOKED): put it again" in wire.output("stock", "stderr")
         params = start_params("told", ["true"], cwd=place.project.as_uri(), contract={"scope": THREAD})
         [warning] = wire.call("process/start", params)["warnings"]
         assert "(user: MARKED, PART; hook:h: HOOKED): put it again" in warning
