@@ -19,7 +19,7 @@ from pathlib import Path
 from .sse import Message, answering
 from .tools import claude_binary
 
-SECONDS = 60.0  # a run that takes longer has hung
+SECONDS = 100.0  # a run that takes longer has hung
 TRIES = 300  # of a command that waits for something; half a minute
 _USAGE = {"input_tokens": 1, "output_tokens": 1}
 _ids = itertools.count(1)  # never the same again: a resumed session has seen the earlier ones
