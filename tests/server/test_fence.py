@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from outfitter.core.launch import Launch
+from outfitter.core.marks import Marks
+from outfitter.errors import LaunchFailed
+from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.tree import Trees, new_nonce
 from outfitter.loop import EpollLoop
 from outfitter.pace import EpollPace
 from outfitter.server.fence import Fence, FenceReached
@@ -130,6 +135,21 @@ def test_what_came_before_a_freeze_is_not_read_after_it() -> None:
     loop.close()
     os.close(reading)
     os.close(writing)
+
+
+def test_who_froze_after_it_was_asked_starts_nothing() -> None:
+    """Between the look at the clock and the start of a command there is time to freeze."""
+    loop, clock = EpollLoop(), [0.0]
+    began = loop.time()
+    fence = Fence(loop, 10.0, lambda: began, lambda: loop.time() + clock[0])
+    trees = Trees(loop, Marks(new_nonce()))
+    trees.held = fence.holds
+    launch = Launch("/bin/true", ["/bin/true"], "/", {})
+    os.waitpid(trees.spawn(Spawner(), launch, Stdio(), trees._marks.new(0)), 0)
+    clock[0] += 10
+    with pytest.raises(LaunchFailed, match="--fence"):
+        trees.spawn(Spawner(), launch, Stdio(), trees._marks.new(0))
+    loop.close()
 
 
 @pytest.mark.parametrize(

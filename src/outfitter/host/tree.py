@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 
 from ..core.marks import NONCE_BITS, Marks
+from ..errors import LaunchFailed
 from ..log import warn
 from .killing import kill_group
 from .unix import kill_marked, kill_session_members, usable
@@ -75,6 +76,7 @@ class Trees:
         self._ending_still: list[set[int]] = []
         self.masks: Masks | None = None  # made with the first command that needs them
         self.sandboxes: Sandboxing | None = None  # the same
+        self.held: Callable[[], bool] | None = None  # by a client, so that commands may start: with --fence
         self.memory: MemoryKills | None = None  # of a server whose memory is limited
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
@@ -83,6 +85,8 @@ class Trees:
         Raises LaunchFailed, MasksUnavailable for one with `masks`; for one with a `confinement`
         SandboxUnavailable, InvalidParams.
         """
+        if self.held is not None and not self.held():
+            raise LaunchFailed("no client was heard for too long (--fence): the server ends")
         limit = mark if self._marking else None
         if launch.masks and launch.confinement is None:
             return self._masked(spawner, launch, stdio, limit, mark)

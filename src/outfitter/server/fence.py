@@ -2,8 +2,8 @@
 commands end. Who has started it elsewhere can then rely on that time, without reaching it.
 
 The seconds are counted by CLOCK_BOOTTIME, which goes on while a machine sleeps. The clock is looked at
-whenever the loop wakes, before it does anything else: what a server was asked before it froze is not done
-when it thaws.
+whenever the loop wakes, before it does anything else, and before each start of a command: what a server was
+asked before it froze is not done when it thaws.
 """
 
 from __future__ import annotations
@@ -63,6 +63,14 @@ class Fence:
             if now >= self._deadline:
                 raise FenceReached
         self._ahead = now - self._loop.time()
+
+    def holds(self) -> bool:
+        """Whether a command may be started: this server may have been frozen since it read that it is to."""
+        try:
+            self.check()
+        except FenceReached:
+            return False
+        return True
 
     def _wake(self) -> None:
         """Has the loop wake in time."""

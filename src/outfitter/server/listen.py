@@ -174,6 +174,7 @@ def serve_websocket(
         listener.narrow(*server.connections)
         if fence is not None:
             fence.watch()  # the server's own way to wait has taken the place of the first one
+            server.services.sessions.trees.held = fence.holds
         if isinstance(place, TcpPlace):
             server.services.own_ports = (sock.getsockname()[1],)
         listener.load()
@@ -286,7 +287,9 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
     ending = dict.fromkeys((_SIGHUP, _SIGINT, _SIGTERM), loop.stop)
     _on_signals(loop, {**ending, SIGUSR2: _refuse_upgrade})
     transport.begin()
-    _fence(loop, settings, lambda: transport.heard)
+    fence = _fence(loop, settings, lambda: transport.heard)
+    if fence is not None:
+        lazy.get().services.sessions.trees.held = fence.holds
     _run(loop, settings)
     status = lazy.stop()
     if watchers is not None:
@@ -398,7 +401,9 @@ def serve_remote(
     )
     dialling.begin()
     lazy.get()
-    _fence(loop, settings, lambda: dialling.heard)
+    fence = _fence(loop, settings, lambda: dialling.heard)
+    if fence is not None:
+        lazy.get().services.sessions.trees.held = fence.holds
     _run(loop, settings)
     status = lazy.stop()
     dialling.stop("server is stopping")
