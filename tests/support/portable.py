@@ -105,12 +105,6 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "epoll says it, other ways do not": (
         "test_loop.py::test_watch_that_could_not_be_ended_calls_nobody_and_ends",
     ),
-    "Linux's C library has neither getpeereid nor LOCAL_PEERCRED": (
-        "transport/test_transports.py::test_principal_is_the_user_at_the_other_end[unix]",
-        "transport/test_caller.py::test_unix_socket_has_credentials",
-        "cli/test_quickon.py::test_plain_run_imports_no_heavy_module[unix]",
-        "end_to_end/test_observe.py::test_own_user_needs_no_token_on_a_unix_socket",
-    ),
     "`subprocess`, which starts programs there, imports them": (
         "cli/test_quickrun.py::test_plain_run_imports_no_heavy_module",
     ),
