@@ -167,6 +167,9 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "a look by lsof is told as a stall on a busy machine": (
         "server/test_operating.py::test_log_at_info_tells_peer_and_session_and_no_more",
     ),
+    "a hundred looks by lsof take longer than strangers may": (
+        "end_to_end/test_robustness.py::test_many_idle_connections_harm_nobody",
+    ),
     "what others see of a server is what the system shows": (
         "host/test_guard.py::test_a_process_of_the_same_user_cannot_look_into_the_server",
         "host/test_guard.py::test_the_environment_is_gone_from_where_the_kernel_shows_it",
