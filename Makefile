@@ -45,7 +45,7 @@ test: setup tools
 # programs that are built for Linux and do not start without its calls (tests/support/tools.py). Of end_to_end only what
 # is not a comparison with Codex, which does not start either: 3,000 tests would be collected to be skipped.
 PORTABLE_ENDS := before_authentication client_loss client_storm contract gaps hostile_clones observe orphans proxies \
-	relay robustness stop unix users
+	relay stop unix users
 PORTABLE := tests/portable tests/test_loop.py tests/test_local.py tests/host tests/transport tests/server tests/contract \
 	tests/client tests/relay tests/pool tests/observe tests/adapters tests/agents tests/providers tests/web tests/cli \
 	$(PORTABLE_ENDS:%=tests/end_to_end/test_%.py)
