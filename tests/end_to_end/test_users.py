@@ -17,7 +17,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebod
 
 ASK = """
 import encodings.idna, os, socket, sys  # before it may read no more of the library
-os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
 where = sys.argv[1]
 if where.startswith("unix:"):
     sock = socket.socket(socket.AF_UNIX)

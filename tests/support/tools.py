@@ -26,7 +26,7 @@ def missing(what: str, remedy: str) -> None:
 
 
 # Programs whose builds for Linux end at once without epoll, eventfd or /proc: `make test-portable` has none.
-NEED_LINUX = {"direnv", "fish", "mise", "nix", "node", "uv"}
+NEED_LINUX = {"caddy", "direnv", "fish", "mise", "nginx", "nix", "node", "uv"}
 
 
 def needs_linux(what: str) -> None:

@@ -75,9 +75,27 @@ def take_out_of(module: Any) -> None:
     name = ABOVE.get(module.__name__, module.__name__)
     for one in [one for one in vars(module) if lacks(name, one)]:
         delattr(module, one)
+    if module.__name__ == "_socket":
+        with_peers(module)
     if module.__name__ == "os":
         # A file is executed by its name alone there.
         module.supports_fd.discard(module.execve)
+
+
+def with_peers(module: Any) -> None:
+    """Sockets whose peer's user is told as macOS tells it (unix(4), <sys/ucred.h>): by LOCAL_PEERCRED."""
+
+    class Socket(module.socket):  # type: ignore[misc]
+        __slots__ = ()
+
+        def getsockopt(self, level: int, option: int, size: int = 0) -> Any:
+            if (level, option, self.family) != (0, 1, module.AF_UNIX):
+                return super().getsockopt(level, option, size)
+            said = super().getsockopt(1, 17, 12)  # Linux's: pid, uid, gid
+            return (bytes(4) + said[4:8] + bytes(68))[:size]
+
+    Socket.__name__ = Socket.__qualname__ = "socket"
+    module.socket = Socket
 
 
 def take_out() -> None:
