@@ -45,6 +45,8 @@ def written(table: str, key: str, value: object) -> str:
     head = f"[{table}]\n" if table else ""
     if table == "sandbox" and key.startswith("allow_"):
         head += 'mode = "workspace-write"\n'  # they need one, as the schema says
+    if table == "setup" and key not in ("script", "run", "from"):
+        head += 'from = "codex"\n'  # the same
     return f"{head}{key} = {toml(value)}\n"
 
 
@@ -72,7 +74,11 @@ def right(schema: dict[str, Any]) -> Iterator[object]:
             yield from (schema["maximum"], schema["minimum"])
         elif kind == "array":
             yield []
-            yield list(right(schema["items"]))
+            if "prefixItems" in schema:
+                firsts = [one.get("const", "some text") for one in schema["prefixItems"]]
+                yield from (firsts[:1], firsts)
+            else:
+                yield list(right(schema["items"]))
         elif kind == "object" and "properties" in schema:
             yield {}
             for key, inner in schema["properties"].items():
@@ -108,6 +114,11 @@ def wrong(schema: dict[str, Any]) -> Iterator[object]:
         yield from (schema["maximum"] + 1, 0, -1)
     if "array" in kinds:
         yield from ([item] for item in wrong(schema["items"]))
+    for place, one in enumerate(schema.get("prefixItems", ())):
+        if "const" in one:
+            yield [*(each.get("const", "x") for each in schema["prefixItems"][:place]), "bogus"]
+    if "maxItems" in schema:
+        yield [*(each.get("const", "x") for each in schema["prefixItems"]), "x"]
     if "object" in kinds and "properties" in schema:
         yield {"bogus": 1}
         for key, inner in schema["properties"].items():
@@ -171,6 +182,9 @@ def test_what_does_not_go_together_is_in_it() -> None:
     assert mistakes('allow_login_shell = true\n[shell]\nlogin = "allow"\n')
     assert SCHEMA["properties"]["shell_environment_policy"]["not"]["required"] == ["filters"]
     assert mistakes("[shell_environment_policy]\nfilters = {}\ninclude_only = []\n")
+    assert {"required": ["run"]} in SCHEMA["properties"]["setup"]["anyOf"]
+    assert mistakes("[setup]\nrequired = true\n") == ["[setup] has nothing to run"]
+    assert mistakes("[setup]\n") == []
 
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "configuration.md").read_text()

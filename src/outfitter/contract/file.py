@@ -98,7 +98,7 @@ class _File:
         )
 
     def _refuse_idle_texts(self) -> None:
-        for id, meant in _PROVIDER_TEXTS.items():
+        for id, meant in [(key.name, key.meant) for key in KEYS["providers"] if key.meant]:
             for place, text in _texts(self._written(f"providers.{id}")):
                 if place >= len(meant) or (meant[place].islower() and text != meant[place]):
                     usual = ", ".join([f'"{word}"' for word in meant])
@@ -571,14 +571,6 @@ class _File:
                 self._root.wrong(problem, f"use `prepend` or `append` to add to {name}", *path, "set", name)
 
 
-# What a provider is told by its texts, in their order; words in small letters stand for themselves.
-_PROVIDER_TEXTS = {
-    "nix": ("SHELL",),
-    "python": ("DIRECTORY",),
-    "conda": ("PREFIX", "ask"),
-    "pixi": ("NAME",),
-    "devcontainer": ("inside", "FILE"),
-}
 _MOVE = "move it to your own config.toml"
 _NO_NAME = "an entry that is not a name"
 _NAME_REMEDY = "a name has letters, digits and _, and does not start with a digit"

@@ -36,13 +36,15 @@ _OVERLAY = "^[A-Za-z0-9_-]+$"
 
 @record
 class Key:
-    """One key of a table. `kind` is one of `_VALUES`; `user_only`: not for a project's file."""
+    """One key of a table. `kind` is one of `_VALUES`; `user_only`: not for a project's file. `meant` is what
+    the texts of a list are, in their order; words in small letters stand for themselves."""
 
     name: str
     kind: str
     help: str
     _: KW_ONLY
     choices: tuple[str, ...] = ()
+    meant: tuple[str, ...] = ()
     most: float = 0
     default: object = None
     user_only: bool = False
@@ -119,11 +121,16 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key("dotenv_dialect", "choice", "How the provider `dotenv` reads what programs read differently.",
             choices=DIALECTS, default=DIALECTS[0]),
         Key("command", "texts", "The program, with its arguments, that the provider `command` runs."),
-        Key("nix", "texts", "The name of the flake's shell that the provider `nix` uses."),
-        Key("python", "texts", "The directory of the virtual environment that the provider `python` uses."),
-        Key("conda", "texts", "The prefix of the environment that the provider `conda` activates."),
-        Key("pixi", "texts", "The name of the environment that the provider `pixi` uses."),
-        Key("devcontainer", "texts", "`inside` if commands run in the container, then optionally the file."),
+        Key("nix", "texts", "The name of the flake's shell that the provider `nix` uses.",
+            meant=("SHELL",)),
+        Key("python", "texts", "The directory of the virtual environment that the provider `python` uses.",
+            meant=("DIRECTORY",)),
+        Key("conda", "texts", "The prefix of the environment that the provider `conda` activates.",
+            meant=("PREFIX", "ask")),
+        Key("pixi", "texts", "The name of the environment that the provider `pixi` uses.",
+            meant=("NAME",)),
+        Key("devcontainer", "texts", "`inside` if commands run in the container, then optionally the file.",
+            meant=("inside", "FILE")),
     ),
     "setup": (
         Key("script", "inner_path", "The script of the project that makes a new worktree usable."),
@@ -194,6 +201,9 @@ def json_schema() -> dict[str, Any]:
         "required": ["filters"],
         "anyOf": [{"required": ["exclude"]}, {"required": ["include_only"]}],
     }
+    ways: list[dict[str, Any]] = [{"required": [way]} for way in ("script", "run", "from")]
+    properties["setup"]["anyOf"] = [*ways, {"maxProperties": 0}]
+    properties["setup"]["dependentRequired"] = {"name": ["from"]}
     properties["sandbox"]["dependentRequired"] = {"allow_write": ["mode"], "allow_domain": ["mode"]}
     return {
         "$schema": ADDRESS,
@@ -218,6 +228,11 @@ def _texts(pattern: str | None = None) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
+def _meant(words: tuple[str, ...]) -> dict[str, Any]:
+    firsts = [{"const": word} if word.islower() else {"type": "string"} for word in words]
+    return {**_texts(), "prefixItems": firsts, "maxItems": len(words)}
+
+
 def _table(names: str, values: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "propertyNames": {"pattern": names}, "additionalProperties": values}
 
@@ -230,7 +245,7 @@ _VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer th
     "seconds": lambda key: {"type": "number", "exclusiveMinimum": 0, "maximum": key.most},
     "count": lambda key: {"type": "integer", "minimum": 1, "maximum": key.most},
     "text": lambda key: {"type": "string", "pattern": _PATH},
-    "texts": lambda key: _texts(),
+    "texts": lambda key: _meant(key.meant) if key.meant else _texts(),
     "patterns": lambda key: _texts("."),
     "inner_path": lambda key: {"type": "string", "pattern": _INNER},
     "inner_paths": lambda key: _texts(_INNER),
