@@ -116,13 +116,17 @@ class Transcript:
 
     def __init__(self, process: RemoteProcess) -> None:
         self.events: list[Output | Exited] = []
+        self._failure: SessionExpired | None = None
         self._news = asyncio.Event()
         self._reading = asyncio.ensure_future(self._read(process))
 
     async def _read(self, process: RemoteProcess) -> None:
-        async for event in process:
-            self.events.append(event)
-            self._news.set()
+        try:
+            async for event in process:
+                self.events.append(event)
+                self._news.set()
+        except SessionExpired as error:  # kept, not left in a task that nobody asks: a test may end before
+            self._failure = error
 
     def text(self, *streams: str) -> bytes:
         return b"".join(
@@ -140,6 +144,8 @@ class Transcript:
             reading.cancel()
             if self._reading.done():
                 self._reading.result()
+                if self._failure is not None:
+                    raise self._failure
                 assert holds(self.text()), self.events
         return self.text()
 
@@ -150,6 +156,8 @@ class Transcript:
 
     async def end(self) -> list[Output | Exited]:
         await self._reading
+        if self._failure is not None:
+            raise self._failure
         return self.events
 
 
