@@ -42,13 +42,11 @@ test: setup tools
 # On Linux without what only Linux has (scripts/portable), and on any other system as it is: what starts, watches,
 # ends and serves, and what asks a machine. Pure code (core, env, formats, protocol, shell) asks no system anything.
 # Tests of Linux's own abilities are skipped, each with its reason (tests/support/portable.py), and so are tests with
-# programs that are built for Linux and do not start without its calls (tests/support/tools.py). Of end_to_end those
-# that are known to pass, and no comparison with Codex, which does not start either: 3,000 tests would only be skipped.
-PORTABLE_ENDS := before_authentication client_loss client_storm contract gaps hostile_clones observe orphans proxies \
-	relay stop unix users
+# programs that are built for Linux and do not start without its calls (tests/support/tools.py). cli and end_to_end are
+# not known to pass as a whole.
 PORTABLE := tests/portable tests/test_loop.py tests/test_local.py tests/host tests/transport tests/server tests/contract \
-	tests/client tests/relay tests/pool tests/observe tests/adapters tests/agents tests/providers tests/web tests/cli \
-	$(PORTABLE_ENDS:%=tests/end_to_end/test_%.py)
+	tests/client tests/relay tests/pool tests/observe tests/adapters tests/agents tests/providers tests/web \
+	tests/cli/test_doctor.py
 
 test-portable: setup
 	@$$([ "$$(uname)" = Linux ] && echo $(BIN)/python scripts/portable) \

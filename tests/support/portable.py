@@ -48,6 +48,9 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "cli/test_doctor.py::test_a_summary_has_only_the_problems_a_line_for_each",
     ),
     "systemd is Linux's": ("cli/test_service.py::test_systemd_accepts_the_unit",),
+    "it starts its command by Linux's own way": (
+        "server/test_fence.py::test_who_froze_after_it_was_asked_starts_nothing",
+    ),
     "it mounts something": ("host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",),
     "statx tells when a file was made": (
         "contract/setup/test_setups.py::test_a_worktree_that_was_made_again_is_set_up_again",
