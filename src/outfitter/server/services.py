@@ -290,10 +290,8 @@ class Services:
             state = self.environments.contract.state_folder
             self._sandboxes = Sandboxes(self.loop, state, self._settings.own_files, self._allowance())
             self.sessions.trees.sandboxes = self._sandboxes
-            if self._bubblewrap is not None:
-                from ..host.sandbox.bubblewrap import Bubblewrap
-
-                self._sandboxes.finder.learn(Bubblewrap(*self._bubblewrap))
+            if isinstance(self._bubblewrap, tuple):
+                self._sandboxes.finder.learn(*self._bubblewrap)
         return self._sandboxes
 
     def _allowance(self) -> Allowance:

@@ -7,29 +7,34 @@ from pathlib import Path
 import pytest
 
 from outfitter.host.sandbox import probing
-from outfitter.host.sandbox.bubblewrap import Bubblewrap, Finder
-from outfitter.host.sandbox.probing import main, probe
+from outfitter.host.sandbox.bubblewrap import Finder
+from outfitter.host.sandbox.probing import main, probe, read
 from tests.support.sandbox import need_sandbox
 
 
 def test_it_tells_what_this_process_would_find() -> None:
     need_sandbox()
-    answer = probe("", {})
-    assert isinstance(answer, tuple) and Bubblewrap(*answer) == Finder().find()
+    answer, there, finder = probe("", {}), Finder().find(), Finder()
+    assert answer == (there.path, there.argv0, there.bind_fd, there.proc)
+    finder.learn(*answer)
+    assert finder._found == there
 
 
-def test_what_was_found_out_is_not_tried_again() -> None:
+def test_a_file_that_is_none_of_the_places_is_not_believed(tmp_path: Path) -> None:
     need_sandbox()
-    there, finder = Finder().find(), Finder()
-    finder.learn(there)
-    assert finder.find() is there
+    forged, finder = tmp_path / "bwrap", Finder()
+    forged.write_text("#!/bin/sh\n")
+    forged.chmod(0o755)
+    finder.learn(str(forged), True, True, True)
+    assert finder._found is None
+    assert finder.find().path != str(forged)
 
 
-def test_another_file_in_its_place_is_tried(tmp_path: Path) -> None:
-    need_sandbox()
-    finder = Finder()
-    finder.learn(Bubblewrap(str(tmp_path / "bwrap"), (1, 2, 3)))  # gone since
-    assert finder.find().path != str(tmp_path / "bwrap")
+@pytest.mark.parametrize(
+    "said", [b"", b"/usr/bin/bwrap", b"/usr/bin/bwrap\0", b"x\x0012x", b"x\x001111", b"\xff"]
+)
+def test_what_is_no_answer_is_a_reason(said: bytes) -> None:
+    assert isinstance(read(said), str)
 
 
 def test_it_says_why_there_is_none(

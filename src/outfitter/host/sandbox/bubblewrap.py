@@ -88,9 +88,13 @@ class Finder:
                 raise
             return self._found
 
-    def learn(self, found: Bubblewrap) -> None:
-        """Somebody else has tried it already."""
-        self._found = self._found or found
+    def learn(self, path: str, argv0: bool, bind_fd: bool, proc: bool) -> None:
+        """Somebody else has tried it already. Which file it is, and whose, is looked at here."""
+        if self._found is None and path in map(os.path.realpath, self._places):
+            try:
+                self._found = Bubblewrap(path, _checked(path), argv0, bind_fd, proc)
+            except SandboxUnavailable:
+                pass  # the first sandbox finds out
 
     def _known(self) -> Bubblewrap | None:
         found = self._found

@@ -3,7 +3,6 @@ nothing of it but the answer."""
 
 from __future__ import annotations
 
-import marshal
 import os
 
 from ..facts import own_program
@@ -12,10 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    # The fields of a Bubblewrap, or why there is none.
-    Answer = tuple[str, tuple[int, int, int], bool, bool, bool] | str
+    # What `Finder.learn` takes, or why there is none.
+    Answer = tuple[str, bool, bool, bool] | str
 
 _SECONDS = 60.0  # for three runs of bubblewrap, each of which gives up sooner, and for Python to start
+_ABILITIES = 3  # of a Bubblewrap: argv0, bind_fd, proc
 _PROGRAM = "PROGRAM"  # the variable that says where bubblewrap is, if not where it usually is
 
 
@@ -31,8 +31,17 @@ def probe(program: str, env: Mapping[str, str]) -> Answer:
     ran = run_tool(argv, "/", given, timeout=_SECONDS, mark=mark)
     if ran.code != 0:
         return ran.failure or ran.stderr.decode(errors="replace") or ran.outcome
-    answer: Answer = marshal.loads(ran.stdout)
-    return answer
+    return read(ran.stdout)
+
+
+def read(said: bytes) -> Answer:
+    """What the process says. The commands' user could forge it where that is another one than ours: so it is
+    text alone, and `Finder` looks at the file itself."""
+    path, _, abilities = os.fsdecode(said).partition("\0")
+    if len(abilities) != _ABILITIES or abilities.strip("01"):
+        return path
+    argv0, bind_fd, proc = [one == "1" for one in abilities]
+    return path, argv0, bind_fd, proc
 
 
 def main() -> None:
@@ -41,7 +50,7 @@ def main() -> None:
 
     try:
         found = Finder(os.environ[_PROGRAM]).find()
-        answer: Answer = (found.path, found.identity, found.argv0, found.bind_fd, found.proc)
+        answer = f"{found.path}\0{found.argv0:d}{found.bind_fd:d}{found.proc:d}"
     except SandboxUnavailable as error:
         answer = error.why
-    os.write(1, marshal.dumps(answer))
+    os.write(1, os.fsencode(answer))
