@@ -39,14 +39,13 @@ test: setup tools
 	@workers=$$((2 * $$(getconf _NPROCESSORS_ONLN))); [ $$workers -le 16 ] || workers=16; \
 	scripts/test -n $$workers --dist loadfile --no-loadscope-reorder
 
-# On Linux without what only Linux has (scripts/portable), and on any other system as it is: what starts, watches,
-# ends and serves, and what asks a machine. Pure code (core, env, formats, protocol, shell) asks no system anything.
-# Tests of Linux's own abilities are skipped, each with its reason (tests/support/portable.py), and so are tests with
-# programs that are built for Linux and do not start without its calls (tests/support/tools.py). cli and end_to_end are
-# not known to pass as a whole.
+# On Linux without what only Linux has (scripts/portable), and on any other system as it is: all but tests of our own
+# source, documentation and examples (tests/test_*.py). Tests of Linux's own abilities are skipped, each with its
+# reason (tests/support/portable.py), and so are tests with programs that are built for Linux and do not start without
+# its calls (tests/support/tools.py).
 PORTABLE := tests/portable tests/test_loop.py tests/test_local.py tests/host tests/transport tests/server tests/contract \
 	tests/client tests/relay tests/pool tests/observe tests/adapters tests/agents tests/providers tests/web \
-	tests/cli/test_doctor.py
+	tests/cli tests/end_to_end tests/environments tests/core tests/env tests/formats tests/protocol tests/shell
 
 test-portable: setup
 	@$$([ "$$(uname)" = Linux ] && echo $(BIN)/python scripts/portable) \

@@ -11,6 +11,7 @@ same.
 | JSON | 11 ms: it brings `re` |
 | sha1, sha256, _compare_digest | 4 ms, and 3 MiB: `hashlib` and `hmac` bring OpenSSL |
 | SIGUSR1, SIGUSR2, SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: enums |
+| pidfd_send_signal, which only Linux has | the same |
 | AF_INET6, SOL_SOCKET, SO_REUSEADDR, getaddrinfo, inet_pton, socket, socketpair | 11 ms: `selectors`, enums |
 | Empty, SimpleQueue | 6 ms: it brings `threading` |
 | LockType, allocate_lock, get_ident, start_new_thread | 5 ms; `_thread` is documented, `threading` needs it |
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         SIGUSR2,
         alarm,
         getsignal,
+        pidfd_send_signal,
         pthread_sigmask,
         set_wakeup_fd,
         signal,
@@ -56,6 +58,7 @@ else:
             "SIG_IGN",
             "alarm",
             "getsignal",
+            "pidfd_send_signal",
             "pthread_sigmask",
             "set_wakeup_fd",
             "signal",

@@ -215,6 +215,7 @@ def compared(shell: str, env: Mapping[str, str]) -> dict[str, str]:
 def test_no_file_below_home_is_opened_before_the_command(
     home: Home, tmp_path: Path, shell: str, flags: str, stdin: str
 ) -> None:
+    program(shell)
     trace = tmp_path / "trace"
     plan = home.plan(shell, flags, "/usr/bin/env -0")
     tracing = (program("strace"), "-f", "-qq", "-e", "trace=open,openat,execve", "-o", str(trace))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,8 +18,12 @@ import pytest
 import outfitter
 from outfitter import Sandbox
 from outfitter.core.abilities import ABILITIES, refusal
+from outfitter.core.marks import Marks
+from outfitter.env.names import MARK
 from outfitter.errors import MasksUnavailable
 from outfitter.host import masks
+from outfitter.host.tree import new_nonce
+from outfitter.host.unix import KILL_MARKED
 from tests.support.machine import SECOND, alive, wait_gone
 from tests.support.tools import ROOT, program
 
@@ -84,6 +89,31 @@ def test_whole_tree_ends_with_its_command_and_with_its_session() -> None:
         await asyncio.to_thread(wait_gone, second)
 
     in_a_loop(scenario)
+
+
+@pytest.mark.parametrize("whose", ["the server's", "a command's"])
+def test_watchdog_kills_a_group_but_never_the_servers(whose: str) -> None:
+    """`ps` looks at the group of a command before its environment: it may have started in between."""
+    marks = Marks(new_nonce())
+    # In one group: a process that shows the mark, and one that does not.
+    text = f"(export {MARK}=$number; exec sleep 600) & sleep 600 & echo $!; wait"
+    with subprocess.Popen(
+        ["sh", "-c", text],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "number": str(marks.new(0))},
+        start_new_session=True,
+    ) as leader:
+        assert leader.stdout is not None
+        unmarked = int(leader.stdout.readline())
+        group = leader.pid if whose == "the server's" else os.getpgrp()
+        words = ["sh", "-c", f"{KILL_MARKED}\necho $found", "sh", str(marks.prefix), "", str(group)]
+        found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+        assert len(found) == 1 and int(found[0]) != unmarked
+        wait_gone(map(int, found))
+        if whose == "the server's":
+            assert alive(unmarked) and alive(leader.pid)
+            os.killpg(leader.pid, signal.SIGKILL)
+        wait_gone([unmarked, leader.pid])
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash", "zsh"])

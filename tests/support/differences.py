@@ -25,7 +25,7 @@ ERROR_DATA_NAME = "error"
 
 # What environment/info says besides: how long a session waits for its client (19 #21 makes it matter).
 
-INFO_OURS = frozenset({"sessionRetentionMs", "base"})
+INFO_OURS = frozenset({"sessionRetentionMs", "base", "weaker"})  # the last where this is not Linux
 
 # Every fatal message (19 #20): a Close frame with a code and a reason, not a dropped socket.
 

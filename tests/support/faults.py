@@ -15,6 +15,8 @@ import struct
 import subprocess
 from pathlib import Path
 
+from .machine import PROC
+
 _SOURCE = Path(__file__).with_name("faults.c")
 _KINDS = 64
 _LAYOUT = struct.Struct(f"6i{_KINDS}i")
@@ -136,14 +138,14 @@ def name(error: int) -> str:
 def leftover_children(pid: int) -> list[int]:
     """Direct children, with the dead ones that nobody has reaped; without the watchdog, which stays."""
     found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
+    for task in os.listdir(f"{PROC}/{pid}/task"):
         try:
-            text = Path(f"/proc/{pid}/task/{task}/children").read_text()
+            text = Path(f"{PROC}/{pid}/task/{task}/children").read_text()
         except OSError:
             continue
         for child in map(int, text.split()):
             try:
-                line = Path(f"/proc/{child}/cmdline").read_bytes()
+                line = Path(f"{PROC}/{child}/cmdline").read_bytes()
             except OSError:
                 line = b""
             if b"outfitter-watchdog" not in line:

@@ -35,6 +35,18 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "providers/test_inherited.py::test_a_variable_that_the_interpreter_made_up_is_not_inherited",
         "providers/test_login.py::test_shell_has_no_input_no_terminal_and_its_own_session",
         "providers/test_inherited.py::test_the_same_variable_is_inherited_when_it_was_given",
+        "end_to_end/test_startup_files.py::test_what_bash_lists_with_is_left_as_it_was",
+    ),
+    "bash lists its variables without a fork by way of /proc": (
+        "end_to_end/test_startup_files.py::test_bash_forks_for_a_repair_only_where_it_must",
+    ),
+    "script(1) of Linux needs signalfd, and that of a Mac has other flags": (
+        "end_to_end/test_wrappers.py::test_the_shell_in_the_command_of_script_reads_nothing",
+        "end_to_end/test_wrappers.py::test_the_shell_that_script_starts_by_itself_reads_nothing",
+        "end_to_end/test_wrappers.py::test_what_keeps_an_interactive_ksh_quiet_reaches_it_in_the_command_of_script",
+    ),
+    "only Linux tells how much a pipe holds": (
+        "cli/test_run_elsewhere.py::test_sigterm_ends_the_command_though_nobody_reads_its_output",
     ),
     "/dev/fd is in /proc, which a Mac does not need for it": (
         "pool/test_certificate.py::test_servers_of_a_slot_show_its_certificate_and_keep_its_key",
@@ -77,6 +89,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "observe/test_audit.py::test_line_that_was_torn_spoils_no_other",
     ),
     "the mark is a variable of the environment, not a limit": (
+        "end_to_end/test_transcripts.py::test_recorded_conversation_is_reproduced[17-env-policy-outfitter]",
         "test_local.py::test_run_takes_directory_environment_and_policy",
         "client/test_environment.py::test_summaries_come_with_a_command_when_they_were_asked_for",
         "client/test_over_every_way.py::test_environment_is_the_executors_with_ours_on_top",
@@ -110,6 +123,9 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "`subprocess`, which starts programs there, imports them": (
         "cli/test_quickrun.py::test_plain_run_imports_no_heavy_module",
+        "cli/test_quickrun.py::test_plain_run_in_a_project_of_python_imports_none_either",
+        "cli/test_quickrun.py::test_plain_run_in_a_project_that_was_allowed_imports_none_either",
+        "cli/test_quickon.py::test_plain_run_imports_no_heavy_module",
     ),
     "who follows a command is known by its number alone": (
         "cli/test_records.py::test_process_that_has_ended_holds_nothing",
@@ -128,6 +144,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "cli/test_agents.py::test_agent_can_be_confined_on_the_executor",
         "contract/setup/test_confined.py",
         "cli/test_run_sandbox.py",
+        "cli/test_sandbox.py",
         "cli/test_confined_providers.py",
         "end_to_end/test_files_and_mounts.py",
         "end_to_end/test_sandbox_codex.py",
@@ -136,6 +153,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "end_to_end/test_confined_files_differential.py",
         "end_to_end/test_managed_network.py",
     ),
+    "Codex for Linux does not start without epoll or /proc": ("end_to_end/test_stock_codex.py",),
     "startup files are not masked": (
         "server/test_descendants.py",
         "host/test_masks.py",
@@ -172,7 +190,9 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "a hundred looks by lsof take longer than strangers may": (
         "end_to_end/test_robustness.py::test_many_idle_connections_harm_nobody",
+        "end_to_end/test_chaos.py",
     ),
+    "it makes calls of Linux's C library fail, epoll and pidfd among them": ("end_to_end/test_faults.py",),
     "what others see of a server is what the system shows": (
         "host/test_guard.py::test_a_process_of_the_same_user_cannot_look_into_the_server",
         "host/test_guard.py::test_the_environment_is_gone_from_where_the_kernel_shows_it",

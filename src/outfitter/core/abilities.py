@@ -52,6 +52,7 @@ ABILITIES = (
         "a mark in RLIMIT_RTTIME, which children inherit",
         "process groups, parents, and OUTFITTER_MARK in the environment, as `ps` shows them",
         "missed is a process that left its group, lost its parents, and dropped or hides its environment; "
+        "ended is also what a build daemon, say, starts with a command's environment; "
         "commands see OUTFITTER_MARK; a look takes 20 ms instead of 1",
     ),
     Ability(

@@ -14,7 +14,7 @@ __all__ = ["kill_watched", "reap_watched", "waitpid", "watch_exit"]
 
 def kill_watched(pid: int, ending: int) -> None:
     """SIGKILL for a child, by the descriptor that `watch_exit` gave for it."""
-    from signal import pidfd_send_signal
+    from ..stdlib import pidfd_send_signal
 
     try:
         pidfd_send_signal(ending, 9)

@@ -17,15 +17,15 @@ from ..log import warn
 from .killing import kill
 from .pipes import let_go
 from .spawn import Stdio
-from .unix import KILL_MARKED, usable, waitpid, watch_exit
+from .unix import KILL_MARKED, kill_watched, usable, waitpid, watch_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..loop import Loop
     from .spawn import Spawner
 
-# $1 is the upper part of this server's marks, $2 the server's control group if it has one. Nothing that could
-# be missing when it counts: builtins, and where they cannot look, `ps`.
+# $1 is the upper part of this server's marks, $2 its control group if it has one, $3 its process group.
+# Nothing that could be missing when it counts: builtins, and where they cannot look, `ps`.
 _SCRIPT = f"""
 trap '' INT TERM HUP QUIT PIPE
 while read -r line; do :; done
@@ -69,9 +69,9 @@ class Watchdog:
         try:
             null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
             try:
-                argv = ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", str(self._marks.prefix), self._group]
+                about = [str(self._marks.prefix), self._group, str(os.getpgrp())]
                 self._pid = self._spawner.spawn(
-                    Launch("/bin/sh", argv, "/", {}),
+                    Launch("/bin/sh", ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", *about], "/", {}),
                     Stdio(stdin=reading, stdout=null, stderr=null),
                     ourselves=True,
                 )
@@ -113,7 +113,10 @@ class Watchdog:
     def stop(self) -> None:
         """Ends it without a sweep; the server has ended its processes itself."""
         if self._pid:
-            kill(self._pid)
+            if self._pidfd < 0:
+                kill(self._pid)  # nobody but us can have reaped it
+            else:
+                kill_watched(self._pid, self._pidfd)
             self._forget()
 
     def _forget(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-
+from ..stdlib import deque
 from .base import LOW, own_principal
 
 TYPE_CHECKING = False

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 from outfitter.core.marks import Marks
-from outfitter.host.portable.descendants import _below, read, spread
+from outfitter.host.portable import descendants
+from outfitter.host.portable.descendants import _below, leads, read, spread
+from outfitter.host.portable.exits import waitpid, watch_exit
+from tests.support.machine import wait_until
 
 MARK = Marks(7).new(3)
 SAID = f"""\
@@ -46,3 +52,38 @@ def test_a_circle_of_parents_is_no_endless_loop() -> None:
 
 def test_all_below_a_process_are_found() -> None:
     assert _below(70, read(SAID)) == {71, 72}
+
+
+def leader(script: str) -> subprocess.Popen[bytes]:
+    """Runs the script in a group of its own, which it ends with its input."""
+    started = subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    started.returncode = 0  # we wait for it
+    leads(started.pid, MARK)
+    return started
+
+
+def test_number_of_a_group_that_has_ended_may_be_a_strangers() -> None:
+    one, other = leader("read line"), leader("read line")
+    assert one.stdin is not None and other.stdin is not None
+    ending = watch_exit(one.pid)
+    assert {one.pid, other.pid} <= set(descendants._leaders)
+    one.stdin.close()
+    assert os.read(ending, 1) == b""
+    os.close(ending)
+    waitpid(one.pid, 0)
+    other.stdin.close()
+    waitpid(other.pid, 0)  # which nobody watched
+    assert not {one.pid, other.pid} & set(descendants._leaders)
+
+
+def test_group_counts_as_long_as_somebody_is_in_it() -> None:
+    started = leader("exec 3<&0; (read line <&3) & exit")
+    assert started.stdin is not None
+    os.close(watch_exit(started.pid))
+    waitpid(started.pid, 0)
+    assert descendants._leaders[started.pid] == MARK
+    started.stdin.close()
+    wait_until(lambda: started.pid not in descendants._leaders, "its group is forgotten")
+    assert started.pid not in descendants._left

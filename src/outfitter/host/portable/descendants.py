@@ -13,10 +13,12 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import time
 
 from ...core.marks import FLAG, NONCE_SHIFT
 from ...env.names import MARK
 from ...log import warn
+from ...stdlib import allocate_lock, start_new_thread
 from ..killing import kill
 
 TYPE_CHECKING = False
@@ -30,8 +32,10 @@ _PS = ("/bin/ps", "/usr/bin/ps", "/usr/local/sbin/ps")
 _WAYS = (["-A", "-E", "-ww", "-o", f"{_COLUMNS},command="], ["-A", "-o", _COLUMNS])
 _SECONDS = 5.0  # more than a machine that is out of breath takes for a thousand processes
 _LEADERS = 4096  # as many as a server may run at a time, twice; the oldest is forgotten first
+_FOLLOW_SECONDS = 1.0  # nobody can use up all numbers of processes meanwhile
 # For a shell: SIGKILL for all whose mark begins with $1; `found` is set when there were some. A process that
-# does not show its environment has the group of one that does.
+# does not show its environment has the group of one that does. Not the group $3, which is the server's: `ps`
+# can say it of a command that was just started, as it looks at the group first and at the environment later.
 KILL_MARKED = f"""
   for ps in {" ".join(_PS)}; do [ -x "$ps" ] && break; done
   found=$("$ps" {" ".join(_WAYS[0])} | while read -r pid parent group state words; do
@@ -39,13 +43,16 @@ KILL_MARKED = f"""
     mark=${{words##*{MARK}=}}
     mark=${{mark%% *}}
     case "$mark" in "" | *[!0-9]*) continue ;; esac
-    if [ "$group" -gt 1 ] && [ $((mark >> {NONCE_SHIFT})) -eq "$1" ]; then
-      case "$state" in Z*) ;; *) kill -9 "$pid" "-$group" && echo "$pid" ;; esac
-    fi
+    [ $((mark >> {NONCE_SHIFT})) -eq "$1" ] || continue
+    case "$state" in Z*) continue ;; esac
+    kill -9 "$pid" && echo "$pid"
+    [ "$group" -le 1 ] || [ "$group" -eq "$3" ] || kill -9 "-$group"
   done)
 """
 
 _leaders: dict[int, int] = {}  # the mark of each that we started, by its number, which is its group's
+_left: set[int] = set()  # of these groups, those whose leader has ended before the others
+_leaving = allocate_lock()  # for both, as threads reap the leaders
 _way = 0  # of `_WAYS`: the first that this system's `ps` understands
 
 
@@ -73,10 +80,51 @@ def usable() -> bool:
 
 def leads(pid: int, mark: int) -> None:
     """A leader was started: who is in its group has its mark."""
-    _leaders.pop(pid, None)
-    while len(_leaders) >= _LEADERS:
-        del _leaders[next(iter(_leaders))]
-    _leaders[pid] = mark
+    with _leaving:
+        _leaders.pop(pid, None)
+        while len(_leaders) >= _LEADERS:
+            del _leaders[next(iter(_leaders))]
+        _leaders[pid] = mark
+
+
+def reaped(pid: int) -> None:
+    """A child was reaped. If it was a leader, its number is its group's as long as anybody is in it, and may
+    be a stranger's from then on."""
+    if pid not in _leaders:
+        return
+    with _leaving:
+        if _peopled(pid):
+            _left.add(pid)
+            if len(_left) > 1:
+                return  # it is followed with the others
+            try:
+                start_new_thread(_follow, ())
+                return
+            except RuntimeError:
+                _left.discard(pid)  # rather miss one of ours than hit a stranger
+        _leaders.pop(pid, None)
+
+
+def _follow() -> None:
+    """Forgets the groups that are left when they are empty. A thread, as long as there are some."""
+    while True:
+        time.sleep(_FOLLOW_SECONDS)
+        with _leaving:
+            for group in [group for group in _left if not _peopled(group)]:
+                _left.discard(group)
+                _leaders.pop(group, None)
+            if not _left:
+                return
+
+
+def _peopled(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody is there: another user's, or one that has ended and is not reaped yet
+    return True
 
 
 def table() -> list[Row]:
@@ -142,7 +190,9 @@ def marked(wanted: Callable[[int], bool]) -> list[int]:
     """Living processes (zombies are not) whose mark is wanted. Raises OSError."""
     own = os.getpid()
     rows = table()
-    marks = spread((row for row in rows if row.pid != own), _leaders)
+    with _leaving:
+        leaders = dict(_leaders)
+    marks = spread((row for row in rows if row.pid != own), leaders)
     return [row.pid for row in rows if row.pid != own and not row.dead and wanted(marks[row.pid])]
 
 

@@ -11,6 +11,7 @@ import os
 
 from ...stdlib import allocate_lock, start_new_thread
 from ..killing import kill
+from .descendants import reaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def _wait(pid: int, known: _Exit, writing: int) -> None:
     except ChildProcessError:
         pass
     known.over = True
+    reaped(pid)
     os.close(writing)
     known.told.release()
 
@@ -63,7 +65,9 @@ def waitpid(pid: int, options: int) -> tuple[int, int]:
     """As `os.waitpid`, for one child, watched or not. Raises ChildProcessError."""
     known = _exits.get(pid)
     if known is None:
-        return os.waitpid(pid, options)
+        found = os.waitpid(pid, options)
+        reaped(found[0])
+        return found
     if options & os.WNOHANG and not known.over:
         return 0, 0
     known.told.acquire()  # a moment after `over`

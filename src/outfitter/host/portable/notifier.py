@@ -19,6 +19,8 @@ from ..inotify import ATTRIB, CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..inotify import Event
 
     Entries = dict[str, os.stat_result]
@@ -58,6 +60,9 @@ class Notifier:
         self._numbers: dict[tuple[int, int], int] = {}
         self._next = 0
         self._told: set[str] = set()  # folders of which something was told, by path
+        # Folders in which a look found something, by path. watchfiles looks at other times than we do: what
+        # we saw come may be gone before it looks, and then it tells nothing.
+        self._again: set[str] = set()
         self._renewed = threading.Event()  # another set is to be watched
         self._closed = False
         threading.Thread(target=self._run, daemon=True, name="outfitter-watch").start()
@@ -104,6 +109,8 @@ class Notifier:
             for number, watched in list(self._watched.items()):
                 if watched.path in told:
                     found = _changes(watched)
+                    if found:
+                        self._again.add(watched.path)
                     events += ((number, bits, name) for bits, name in found)
                     if found and found[-1][0] & IGNORED:
                         self._forget(number)
@@ -156,10 +163,15 @@ class Notifier:
             if not began:
                 began = True
                 self._tell(paths)  # whatever happened before it watched
-            elif changes:
-                self._tell([place for _, path in changes for place in (path, os.path.dirname(path))])
+            else:
+                places = {place for _, path in changes for place in (path, os.path.dirname(path))}
+                with self._lock:
+                    places |= self._again
+                    self._again.clear()
+                if places:
+                    self._tell(places)
 
-    def _tell(self, paths: list[str]) -> None:
+    def _tell(self, paths: Iterable[str]) -> None:
         with self._lock:
             if self._closed:
                 return
