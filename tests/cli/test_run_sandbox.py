@@ -56,6 +56,20 @@ def test_a_denied_write_names_the_flag_and_keeps_the_status(user: User, place: P
     assert (done.returncode, done.stderr, outside.read_text()) == (7, b"", "x\n")
 
 
+def test_names_of_the_projects_file_stay_read_only(user: User, place: Path) -> None:
+    (place / "sub/hooks").mkdir(parents=True)
+    (place / "outfitter.toml").write_text('[sandbox]\nprotect = [".vscode", "**/hooks"]\n')
+    script = "mkdir .vscode; touch .vscode/a; touch sub/hooks/a; touch sub/a; ls -A sub/hooks"
+    done = run(user, place, "--sandbox", "workspace-write", "--", "sh", "-c", script)
+    assert done.stdout == b""
+    assert (sorted(place.rglob("a")), done.stderr.count(b"cannot touch")) == (
+        [place / "a", place / "sub/a"],
+        2,
+    )
+    free = run(user, place, "--", "touch", ".vscode-free", "sub/hooks/a")  # nothing is confined by it
+    assert (free.returncode, (place / "sub/hooks/a").exists()) == (0, True)
+
+
 def test_a_program_that_is_not_there_has_the_usual_status(user: User, place: Path) -> None:
     assert run(user, place, "--sandbox", "read-only", "--", "nonesuch").returncode == 127
     assert run(user, place, "--sandbox", "read-only", "--", "./a").returncode == 126

@@ -55,16 +55,23 @@ def test_flags_are_told_apart_from_what_is_always_so(user: User, place: Path) ->
 def test_files_are_named_with_their_lines(user: User, place: Path) -> None:
     user.config.mkdir(parents=True)
     mine, theirs = user.config / "config.toml", place / "outfitter.toml"
-    mine.write_text('[sandbox]\nmode = "workspace-write"\nallow_write = ["/etc"]\nallow_domain = ["*.org"]\n')
+    mine.write_text(
+        '[sandbox]\nmode = "workspace-write"\nallow_write = ["/etc"]\nallow_domain = ["*.org"]\n'
+        'protect = [".claude/commands"]\n'
+    )
     theirs.write_text(
         '[sandbox]\nmode = "workspace-write"\nallow_domain = ["pypi.org"]\ndeny_read = [".env"]\n'
+        'protect = ["**/hooks", ".claude/commands"]\n'
     )
+    (place / "sub/hooks").mkdir(parents=True)
     (place / ".env").touch()
     found = rows(user, place)
     assert ("writable", str(place), f"{mine}:2") in found
     assert ("taken away", "/etc", f"{theirs}:2") in found
     assert ("network", "pypi.org", f"{theirs}:3") in found
     assert ("hidden", f"{place}/.env", f"{theirs}:4") in found
+    assert ("protected", f"{place}/.claude", f"{mine}:5") in found
+    assert ("protected", f"{place}/sub/hooks", f"{theirs}:5") in found
 
 
 def test_the_table_is_for_people_and_says_which_program_starts(user: User, place: Path) -> None:

@@ -10,6 +10,7 @@ from outfitter.contract.file import parse_settings
 from outfitter.contract.merge import merge
 from outfitter.contract.sandbox import Word, compose, said
 from outfitter.contract.settings import SANDBOX_MODES, FileSettings, Settings, Source
+from outfitter.core.protecting import HOW, MOST, listed
 from outfitter.core.sandbox import Sandbox
 from outfitter.errors import FileInvalid
 from tests.support.confinements import is_within
@@ -49,6 +50,25 @@ def test_paths_start_at_the_file_and_patterns_of_the_user_at_the_command() -> No
     mine = read('[sandbox]\ndeny_read = ["**/.env", "~/.ssh"]\n', "user").sandbox
     assert mine is not None
     assert mine.sandbox == Sandbox.full_access(deny_read=["**/.env", "/home/me/.ssh"])
+
+
+def test_names_of_both_files_stay_read_only_and_confine_nothing_by_themselves() -> None:
+    both = settings('[sandbox]\nprotect = [".idea", "usual"]\n', '[sandbox]\nprotect = ["**/a/", ".idea"]\n')
+    assert both.protects == listed([".idea", "usual", "**/a"])
+    assert both.user_sandbox is not None and not both.user_sandbox.sandbox.confines
+    assert both.project_sandbox is not None
+    assert both.project_sandbox.source("protect **/a") == Source(PROJECT, 2, "project")
+    assert settings('[sandbox]\nmode = "read-only"\n').protects == ()
+
+
+def test_what_is_no_name_below_a_writable_place_is_refused() -> None:
+    assert mistakes('[sandbox]\nprotect = ["../x"]\n') == [
+        f"`sandbox.protect` has '../x', which is no name; {HOW}"
+    ]
+    many = [f"n{number}" for number in range(MOST + 1)]
+    assert mistakes(f"[sandbox]\nprotect = {many}\n") == [
+        f"`sandbox.protect` has more than {MOST} names; keep fewer of them"
+    ]
 
 
 def test_no_part_of_a_directorys_own_name_is_a_wildcard() -> None:

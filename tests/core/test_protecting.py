@@ -24,6 +24,11 @@ def test_only_names_below_are_taken(text: str) -> None:
         names([text])
 
 
+def test_what_is_kept_already_stays_so() -> None:
+    writable = Confinement(True, False, (Rule("/", READ), Rule("/w", WRITE)))
+    assert keeping(keeping(writable, ("a", "b")), ("b", "c")).kept == ("a", "b", "c")
+
+
 def test_there_are_not_too_many() -> None:
     assert len(names([f"n{number}" for number in range(MOST)])) == MOST
     with pytest.raises(SettingInvalid, match=f"at most {MOST} names, and there are {MOST + 1}"):

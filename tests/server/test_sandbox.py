@@ -272,6 +272,24 @@ def test_placeholders_are_gone_after_the_last_command(wire: Wire, ws: Path) -> N
     wait_until(lambda: not placeholders(ws), "placeholders are gone")
 
 
+def test_open_files_are_limited_as_without_a_sandbox(wire: Wire, ws: Path) -> None:
+    asked = ["/bin/sh", "-c", "ulimit -Sn; ulimit -Hn"]
+    inside = run(wire, asked, cwd=ws, sandbox=sandbox(READ_ONLY))
+    outside = run(wire, asked, cwd=ws)
+    assert inside.stdout == outside.stdout != ""
+
+
+def test_what_is_written_in_the_place_of_a_missing_name_never_leaves_the_sandbox(
+    wire: Wire, ws: Path
+) -> None:
+    ran = shell(
+        wire, "chmod 700 .codex && echo x > .codex/config.toml; head -c 9000 /dev/zero > .codex/b", ws
+    )
+    assert ran.code != 0 and "No space left" in ran.stderr  # a page of its own, and no more
+    wait_until(lambda: not placeholders(ws), "placeholders are gone")
+    assert os.listdir(ws) == []
+
+
 def test_what_somebody_made_meanwhile_stays(wire: Wire, ws: Path) -> None:
     one, first = start(wire, ["cat"], cwd=ws, sandbox=sandbox(WORKSPACE, ws), pipeStdin=True)
     (ws / ".git" / "HEAD").write_text("ref")

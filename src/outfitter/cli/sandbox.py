@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..contract.config import load
 from ..contract.sandbox import Word, compose
 from ..core.permissions import PROTECTED, READ
-from ..core.protecting import keeping, names
+from ..core.protecting import BELOW, keeping, listed, names
 from ..errors import SandboxUnavailable
 from ..host import facts
 from ..host.sandbox.globs import matcher
@@ -37,10 +37,10 @@ def explain(argv: Sequence[str], flags: dict[str, Any]) -> int:
     settings = load(os.environ, cwd)
     given = sandbox(flags)
     composed = compose(None if given is None else _word(given), settings, cwd=cwd, tmpdir=env.get("TMPDIR"))
-    more = names(flags["sandbox_protect"])
-    found = look(keeping(composed.confinement, more))
+    more = _protectors(settings, names(flags["sandbox_protect"]))
+    found = look(keeping(composed.confinement, tuple(more)))
     always = look(composed.confinement) if more else found
-    rows = list(_rows(composed, found, cwd, env, always))
+    rows = list(_rows(composed, found, cwd, env, always, more))
     masked = _masked(settings, composed, env)
     by = f"shell.startup = enforce ({settings.sources['shell.startup']})"
     rows += [("masked", path, by) for path in masked]
@@ -116,7 +116,36 @@ def _word(given: Sandbox) -> Word:
     return Word(given, places)
 
 
-def _rows(composed: Composed, found: Found, cwd: str, env: Mapping[str, str], always: Found) -> list[Row]:
+def _protectors(settings: Settings, flagged: Sequence[str]) -> dict[str, str]:
+    """The names that stay read-only, too, each with whose word that is."""
+    found: dict[str, str] = {}
+    several = (settings.user_sandbox, settings.project_sandbox)
+    for said in [one for one in several if one is not None]:
+        for entry in said.protect:
+            by = str(said.source(f"protect {entry}"))
+            found = {**dict.fromkeys(listed([entry]), by), **found}
+    return {**dict.fromkeys(flagged, "--sandbox-protect"), **found}
+
+
+def _protector(path: str, root: str, protectors: Mapping[str, str]) -> str:
+    """Whose word it is that a path in a writable place stays read-only. Of a name that is missing the first
+    folder is protected."""
+    rest = path[len(root.rstrip("/")) + 1 :]
+    for name, by in protectors.items():
+        plain = name.removeprefix(BELOW)
+        if f"{plain}/".startswith(f"{rest}/") or (plain != name and f"/{rest}".endswith(f"/{plain}")):
+            return by
+    return "always"
+
+
+def _rows(
+    composed: Composed,
+    found: Found,
+    cwd: str,
+    env: Mapping[str, str],
+    always: Found,
+    protectors: Mapping[str, str],
+) -> list[Row]:
     asked, project = composed.asked, composed.project
     by = "default" if asked is None else asked.place("mode")
     rows: list[Row] = [("readable", path, by) for path in found.read_roots]
@@ -124,7 +153,11 @@ def _rows(composed: Composed, found: Found, cwd: str, env: Mapping[str, str], al
     for one in found.writable:
         rows.append(("writable", one.path, _whose(composed, "writable", one.path, cwd)))
         rows += [
-            ("protected", each.path, "always" if each.path in kept else "--sandbox-protect")
+            (
+                "protected",
+                each.path,
+                "always" if each.path in kept else _protector(each.path, one.target, protectors),
+            )
             for each in one.protected
         ]
     rows += [("missing", path, _whose(composed, "writable", path, cwd)) for path in _missing(composed)]

@@ -378,6 +378,17 @@ class _File:
 
         return self._read_each(table, key, setting, read)
 
+    def _read_protected(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
+        from ..core.protecting import HOW, MOST, is_name, listed
+
+        def read(text: str) -> tuple[str, str, str]:
+            return text.rstrip("/"), "" if is_name(text) else f" has {text!r}, which is no name", HOW
+
+        found = self._read_each(table, key, setting, read)
+        if len(listed(found)) > MOST:
+            table.wrong(f"`{setting}` has more than {MOST} names", "keep fewer of them", key.name)
+        return found
+
     def _read_producers(self, table: Table, key: Key, setting: str) -> Any:
         inner = table.table(key.name)
         if inner is None:

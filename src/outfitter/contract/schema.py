@@ -30,6 +30,7 @@ _PATH = "^[^\\u0000]+$"
 _NO_NUL = "^[^\\u0000]*$"
 _INNER = "^[^/~$\\u0000][^\\u0000]*$"
 _ENTRY = "^[^:\\u0000]+$"
+_PROTECTED = r"^(\*\*/)?(?!(\.\.?|\*\*)(/|$))[^/\u0000]+(/(?!(\.\.?|\*\*)(/|$))[^/\u0000]+)*/*$"
 _DOMAIN = "^(\\*|(\\*\\*?\\.)?[A-Za-z0-9_:-][A-Za-z0-9_.:-]*)$"
 _OVERLAY = "^[A-Za-z0-9_-]+$"
 
@@ -152,6 +153,9 @@ KEYS: dict[str, tuple[Key, ...]] = {
             "Domains that commands may reach (*.NAME: what is below it; **.NAME: both). Default: none in a "
             "sandbox."),
         Key("deny_read", "hidden", "Paths and patterns of files that commands may not read."),
+        Key("protect", "protected",
+            "More names that stay read-only in each directory that a sandbox may write (**/NAME: also in "
+            "three levels below; usual: files of shells, git, editors and agents)."),
         Key("setup", "choice", "Run a project's setup in a sandbox, too.",
             choices=CONFINED_SETUPS, default=CONFINED_SETUPS[0]),
         Key("providers", "choice", "Run the tools of providers in a sandbox, too.",
@@ -269,5 +273,6 @@ _VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer th
     "write_paths": lambda key: _texts(_PATH),
     "domains": lambda key: _texts(_DOMAIN),
     "hidden": lambda key: _texts(_PATH),
+    "protected": lambda key: _texts(_PROTECTED),
     "switch_or_path": lambda key: {"type": ["boolean", "string"], "pattern": _PATH},
 }

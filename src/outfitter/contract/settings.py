@@ -5,7 +5,7 @@ Data only: `merge` puts it together. Values of variables are among it, so no `re
 
 from __future__ import annotations
 
-from ..record import EMPTY, KW_ONLY, record
+from ..record import EMPTY, KW_ONLY, lazy, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ TOTAL_BYTES = 1 << 20  # half of what Linux takes for arguments and environment 
 SETUP_SECONDS = 600.0  # a first installation of everything that a project needs
 SETUP_KEYS = ("script", "run", "from", "name", "inputs", "timeout", "required")
 
-SANDBOX_KEYS = ("mode", "allow_write", "allow_domain", "deny_read")
+SANDBOX_KEYS = ("mode", "allow_write", "allow_domain", "deny_read", "protect")
 POLICY_RULES = ("inherit", "ignore_default_excludes", "exclude", "set", "include_only")
 
 
@@ -121,8 +121,9 @@ class SetupSettings:
 @record
 class SandboxSettings:
     """A [sandbox], as far as it is about commands; `mode` is None where it says none, and then only
-    `deny_read` is said. Paths are absolute, but for patterns of the user's file: these start at the directory
-    of a command. `places` has where each key and each entry stands ("mode", "allow_write /srv")."""
+    `deny_read` and `protect` are said. Paths are absolute, but for patterns of the user's file: these start
+    at the directory of a command. `places` has where each key and each entry stands ("mode", "allow_write
+    /srv")."""
 
     file: str
     _: KW_ONLY
@@ -130,6 +131,7 @@ class SandboxSettings:
     allow_write: tuple[str, ...] = ()
     allow_domain: tuple[str, ...] = ()
     deny_read: tuple[str, ...] = ()
+    protect: tuple[str, ...] = ()  # as written: see `core.protecting`
     places: Mapping[str, Source] = EMPTY
 
     @property
@@ -250,6 +252,18 @@ class Settings:
     def confines(self) -> bool:
         """Whether a file has a word about the sandbox of commands."""
         return self.user_sandbox is not None or self.project_sandbox is not None
+
+    @lazy
+    def protects(self) -> tuple[str, ...]:
+        """What stays read-only, too, in every sandbox of a command, whoever asks for it: the names of both
+        files."""
+        several = (self.user_sandbox, self.project_sandbox)
+        entries = [entry for said in several if said is not None for entry in said.protect]
+        if not entries:
+            return ()
+        from ..core.protecting import listed
+
+        return listed(entries)
 
     def overlays_of(self, kind: str) -> list[str]:
         """The overlays that are for every command of a kind of launch."""

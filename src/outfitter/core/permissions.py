@@ -52,7 +52,7 @@ class Confinement:
     rules: tuple[Rule, ...] = ()
     globs: tuple[str, ...] = ()
     glob_depth: int | None = None
-    kept: tuple[str, ...] = ()  # as `core.protecting` has them: an operator's word, and no part of the access
+    kept: tuple[str, ...] = ()  # as `core.protecting` has them, and no part of the access
 
     def access(self, path: str) -> str:
         """What may be done with an absolute path without links and dots, globs aside."""

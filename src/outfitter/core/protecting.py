@@ -1,5 +1,6 @@
-"""More names that stay read-only in every place that may be written, as an operator says. What is written
-there runs later, outside of the sandbox, as soon as a person opens a shell, an editor or a repository."""
+"""More names that stay read-only in every place that may be written, as an operator or a file of settings
+says. What is written there runs later, outside of the sandbox, as soon as a person opens a shell, an editor
+or a repository."""
 
 from __future__ import annotations
 
@@ -31,37 +32,44 @@ USUAL = (
     *(".mcp.json", ".vscode", ".idea", ".claude/commands", ".claude/agents"),
     *(f"{BELOW}.git/hooks", f"{BELOW}.git/config"),
 )
-MOST = 64  # names that an operator may say: each is a mount in every place, which takes 0.1 ms
+MOST = 64  # names that an operator, or one file, may say: each is a mount in every place, which takes 0.1 ms
+HOW = (
+    f"write a name or a relative path (.vscode, .claude/commands), {BELOW}NAME for the folders below, too, "
+    f"or {ALL}"
+)
 
 
 def names(said: Iterable[str]) -> tuple[str, ...]:
     """What an operator says, in one form: each name once, `usual` written out. Raises SettingInvalid."""
-    found: dict[str, None] = {}
+    said = tuple(said)
     for text in said:
-        for name in USUAL if text == ALL else (_checked(text),):
-            found[name] = None
+        if not is_name(text):
+            raise SettingInvalid(f"--sandbox-protect {text!r} cannot be used: {HOW}")
+    found = listed(said)
     if len(found) > MOST:
         raise SettingInvalid(
             f"--sandbox-protect can be used for at most {MOST} names, and there are {len(found)}"
         )
-    return tuple(found)
+    return found
 
 
-def _checked(text: str) -> str:
+def listed(said: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, `usual` written out."""
+    every = [name for text in said for name in (USUAL if text == ALL else (text.rstrip("/"),))]
+    return tuple(dict.fromkeys(every))
+
+
+def is_name(text: str) -> bool:
+    """Whether it says what to protect."""
     parts = text.removeprefix(BELOW).rstrip("/").split("/")
-    if any(part in ("", ".", "..", "**") or "\0" in part for part in parts):
-        raise SettingInvalid(
-            f"--sandbox-protect {text!r} cannot be used: write a name or a relative path (.vscode, "
-            f".claude/commands), {BELOW}NAME for the folders below, too, or {ALL}"
-        )
-    return text.rstrip("/")
+    return not any(part in ("", ".", "..", "**") or "\0" in part for part in parts)
 
 
 def keeping(confinement: Confinement, more: tuple[str, ...]) -> Confinement:
     """The same, with more names that stay read-only."""
     if not more or not confinement.files or not confinement.writable:
         return confinement
-    return replace(confinement, kept=more)
+    return replace(confinement, kept=tuple(dict.fromkeys((*confinement.kept, *more))))
 
 
 def below(kept: Iterable[str]) -> list[str]:

@@ -32,13 +32,19 @@ _NO_LANDLOCK = (
 _PANIC = 101
 
 
-def patterns(services: Services, context: SandboxContext, ready: Ready) -> Confinement | None:
+def patterns(
+    services: Services, context: SandboxContext, ready: Ready, protects: tuple[str, ...]
+) -> Confinement | None:
     """The confinement of a command, if it hides what globs match, or protects what is found in folders below.
-    Raises InvalidParams, EnvironmentTooLarge, LaunchRefused."""
-    if not has_globs(context.permissions) and not below(services.protects):
+    `protects` are names that files of settings keep read-only.
+
+    Raises InvalidParams, EnvironmentTooLarge, LaunchRefused.
+    """
+    protects = (*services.protects, *protects)
+    if not has_globs(context.permissions) and not below(protects):
         return None
     tmpdir = services.environments.contract.environment(ready).values.get("TMPDIR")
-    confinement = keeping(bind(context, cwd=ready.asked.cwd, tmpdir=tmpdir), services.protects)
+    confinement = keeping(bind(context, cwd=ready.asked.cwd, tmpdir=tmpdir), protects)
     return confinement if confinement.globs or below(confinement.kept) else None
 
 
@@ -75,12 +81,14 @@ def step(
     matched: Matched | None = None,
     *,
     isolated: bool = False,
+    protects: tuple[str, ...] = (),
 ) -> tuple[bool, Step]:
     """Confines the command as its client asked for, and whether it does: what is allowed everything is not.
 
     Of a `disabled` profile nothing is enforced. What somebody else confines gets the filter of system calls
     from us, where we can; its network is ours to close, whatever happens. With `isolated` the command has no
-    network but one of its own, whatever the profile says. `matched` is what `matched_first` has found.
+    network but one of its own, whatever the profile says. `matched` is what `matched_first` has found;
+    `protects` are names that the files of settings keep read-only, beside those of the operator.
 
     Raises InvalidParams, LimitExceeded, SandboxUnavailable.
     """
@@ -104,4 +112,4 @@ def step(
             raise
     if isinstance(matched, Unenforceable):
         return False, refuse(refusal(matched), 1)
-    return True, confine(confinement, matched)
+    return True, confine(keeping(confinement, protects), matched)

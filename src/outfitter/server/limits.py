@@ -134,6 +134,9 @@ GRANTS_KNOWN = 1024
 # Processes and threads of one sandbox: a build with a compiler for each of 64 cores has a few hundred, and a
 # fork bomb stops before the machine does.
 SANDBOX_PROCESSES = 2048
+# There is no limit on open files of its own in a sandbox: the kernel has one for each process, not for a
+# sandbox, so 4,096 would bound nothing beside 2,048 processes, and would stop a bundler or a test runner that
+# opens or watches a large tree. A command has the limit that the server was started with.
 # Places that a sandboxed command may write. Each has four protected names, which are made and noted where
 # they are missing: 0.5 ms, on the loop. Clients send a workspace, two temporary folders and a few more.
 SANDBOX_WRITABLE = 64

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..contract.contract import Questions, Ready
 from ..contract.toolneeds import confining
 from ..core.permissions import DENY, Confinement, bind
+from ..core.protecting import keeping
 from ..core.snapshots import ASKED_ID, SnapshotCache, Taken, start_of
 from ..errors import FileInvalid, InvalidParams
 from ..host import facts
@@ -67,6 +68,8 @@ def joined(
         params = composed(params, Ready(asked, lower, settings))
     start = start_of(lower.values, asked.env, asked.unset)
     confinement = None if params is None else _confinement(params, asked.cwd, start.get("TMPDIR"))
+    if confinement is not None:
+        confinement = keeping(confinement, settings.protects)
     own = contract.left if session.base is None and confinement is None and not asked.exact else None
     if own is not None and wanted.path == facts.login_shell():
         return replace(asked, snapshot=Taken(None, own))  # its variables are in layer 1 already

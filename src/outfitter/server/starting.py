@@ -84,7 +84,8 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     if params.sandbox is not None:
         from . import confining
 
-        confinement = confining.patterns(call.services, params.sandbox, ready)
+        protects = _protects(ready, call.services.environments)
+        confinement = confining.patterns(call.services, params.sandbox, ready, protects)
         if confinement is not None:
             return confining.matched_first(
                 call, params, confinement, lambda call, matched: _made(call, params, ready, matched)
@@ -104,7 +105,14 @@ def _made(
         holds = _behind(resolved)
         launch, _ = _launch(params, ready.asked.cwd, resolved.values, services.programs)
         assert params.sandbox is not None
-        confined, confine = step(services, params.sandbox, launch, matched, isolated=_is_inside(params))
+        confined, confine = step(
+            services,
+            params.sandbox,
+            launch,
+            matched,
+            isolated=_is_inside(params),
+            protects=_protects(ready, services.environments),
+        )
         if holds.frozen and confined:
             from .wrapping import made_first
 
@@ -238,7 +246,10 @@ class _Start:
             from .confining import step
 
             services, context = self.call.services, self.params.sandbox
-            confined, sandboxed = step(services, context, self.launch, matched, isolated=self.inside)
+            protects = () if self.said is None else self.said.protects
+            confined, sandboxed = step(
+                services, context, self.launch, matched, isolated=self.inside, protects=protects
+            )
         self.masked = self.said is not None and _masks(self.said, self.params, confined=confined)
         if self.has_shell:
             steps.append(self._shell_step(confined=confined))
@@ -395,6 +406,12 @@ def _settings(ready: Ready, environments: Environments) -> Settings | None:
         return environments.contract.settings(None)
     except FileInvalid:
         return None
+
+
+def _protects(ready: Ready, environments: Environments) -> tuple[str, ...]:
+    """What the files of settings keep read-only in a sandbox, too."""
+    settings = _settings(ready, environments)
+    return () if settings is None else settings.protects
 
 
 def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:

@@ -52,6 +52,18 @@ def test_the_deeper_is_mounted_later() -> None:
     assert "--ro-bind S /w/s" in said
 
 
+def test_a_protected_folder_that_is_missing_is_an_empty_one_of_the_sandboxs_own() -> None:
+    protected = (
+        Protected("/w/.git", True, True),
+        Protected("/w/.aws", False, True),
+        Protected("/w/f", False, False),
+    )
+    said = text(Found(("/",), (Writable("/w", "/w", protected=protected),)))
+    assert order(said, "--bind /w /w", "--perms 555 --size 4096 --tmpfs /w/.aws")
+    assert "--ro-bind /w/.git /w/.git" in said and "--ro-bind /w/f /w/f" in said
+    assert said.count("/w/.aws") == 1
+
+
 def test_a_hidden_folder_with_nothing_in_sight_cannot_be_entered() -> None:
     assert "--perms 000 --tmpfs /d --remount-ro /d" in text(Found(("/",), (), (Hidden("/d", True),)))
 
