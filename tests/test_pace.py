@@ -147,46 +147,72 @@ def test_a_peer_that_fetches_is_looked_for_while_the_other_server_is_quick(
         now += apart
         pace.fetched()
         found.append(pace._loans)
-    assert found == [0, module._FETCH_LOOKS, 0]
+    assert found == [0, 2, 0]  # waits: for the next request, and for its answer
+
+
+class Clock:
+    """A clock that moves while the processor is lent, and not else."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.loan = module._FETCH_SECONDS / 7
+        self.lent = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sched_yield(self) -> None:
+        self.lent += 1
+        self.now += self.loan
 
 
 @pytest.fixture
-def lent(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """After how many looks the processor was lent."""
-    lent: list[int] = []
-    monkeypatch.setattr(os, "sched_yield", lambda: lent.append(len(counted.looks)))
-    monkeypatch.setattr(module, "_FETCH_LOOKS", 7)
-    monkeypatch.setattr(module, "_SERIES_SECONDS", 60.0)
-    monkeypatch.setattr(module, "_LENT_SECONDS", 60.0)
-    return lent
+def clock(pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Of a pace whose client fetches again and again."""
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(os, "sched_yield", clock.sched_yield)
+    pace.fetched()
+    pace.fetched()
+    return clock
 
 
-def test_each_of_these_looks_lends_the_processor(
-    loop: EpollLoop, pace: EpollPace, counted: Counted, lent: list[int]
+def test_each_of_these_looks_lends_the_processor(pace: EpollPace, counted: Counted, clock: Clock) -> None:
+    assert pace.poll(0.001) == []
+    assert counted.looks == [0] * clock.lent + [0.001]
+    assert clock.lent in (7, 8)  # as the sevenths add up
+
+
+def test_the_next_request_and_its_answer_are_looked_for_each_for_so_long(
+    loop: EpollLoop, pace: EpollPace, counted: Counted, clock: Clock
 ) -> None:
-    loop.call_later(0.02 * SECOND, loop.stop)
-    pace.fetched()
-    pace.fetched()
-    loop.run()
-    assert lent == [1, 2, 3, 4, 5, 6, 7]
-    assert counted.looks[:7] == [0] * 7 and counted.looks[7] > 0
+    loop.call_soon_threadsafe(lambda: None)  # a descriptor can be read
+    assert pace.poll(60) and pace.poll(60)
+    assert (counted.looks, clock.lent) == ([0, 0], 0)
+    assert pace.poll(60)
+    assert counted.looks == [0, 0, 60]  # neither is looked for twice
+
+
+def test_nothing_is_looked_for_after_a_wait_in_vain(pace: EpollPace, counted: Counted, clock: Clock) -> None:
+    pace.poll(0.001)
+    counted.looks.clear()
+    pace.poll(0.002)
+    assert counted.looks == [0.002]
 
 
 def test_it_is_not_lent_for_a_while_where_others_keep_it(
-    loop: EpollLoop, pace: EpollPace, counted: Counted, lent: list[int], monkeypatch: pytest.MonkeyPatch
+    pace: EpollPace, counted: Counted, clock: Clock
 ) -> None:
-    monkeypatch.setattr(module, "_LENT_SECONDS", -1.0)
-    loop.call_later(0.02 * SECOND, loop.stop)
-    pace.fetched()
-    pace.fetched()
-    loop.run()
-    assert (lent, pace._loans) == ([1], 0)
-    monkeypatch.setattr(pace, "_crowded_until", pace._answered + 60)
-    pace.fetched()
-    assert pace._loans == 0
-    monkeypatch.setattr(pace, "_crowded_until", pace._answered)
-    pace.fetched()
-    assert pace._loans == 7
+    clock.loan = 0.002
+    pace.poll(0.001)
+    assert clock.lent == 1
+    found = []
+    for until in (49, 51):  # times as long as the loan was
+        clock.now = 100.002 + until * 0.002
+        pace.fetched()
+        pace.fetched()
+        found.append(pace._loans)
+    assert found == [0, 2]
 
 
 @pytest.mark.parametrize(("apart", "looks"), [(0.0024, True), (0.0026, False)])

@@ -45,7 +45,7 @@ class Service:
             self._accept, "127.0.0.1", 0, compression=None, process_request=self._judge, ssl=tls
         )
         self.port = self._server.socket.getsockname()[1]
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)  # a test may skip
         self._thread.start()
 
     def _judge(self, connection: ServerConnection, request: Any) -> Any:

@@ -6,13 +6,15 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from outfitter.errors import DialFailed
 from outfitter.loop import EpollLoop
+from outfitter.protocol import websocket as ws
 from outfitter.transport.address import Address
-from outfitter.transport.outward import dial_outward
+from outfitter.transport.outward import OutwardSocket, dial_outward
 
 
 @contextlib.contextmanager
@@ -69,3 +71,39 @@ def test_a_refusal_cannot_write_over_a_terminal() -> None:
 )
 def test_what_is_no_websocket_server_is_left(said: bytes, why: str) -> None:
     assert why in str(refusal(said))
+
+
+class Dialled:
+    """A connection, and what happens on it: frames that come, and acknowledgements."""
+
+    def __init__(self, sock: socket.socket, loop: EpollLoop) -> None:
+        self._sock = sock
+        self._loop = loop
+        self.happened: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+    def acknowledge(self) -> None:
+        self.happened.append("acknowledged")
+        self._loop.stop()
+
+    def frame(self, data: bytes) -> None:
+        self.happened.append(data.decode())
+
+    def drained(self) -> None: ...
+
+    def lost(self, reason: str) -> None: ...
+
+
+def test_what_came_is_handled_and_then_acknowledged() -> None:
+    loop = EpollLoop()
+    ours, theirs = socket.socketpair()
+    with contextlib.closing(loop), ours, theirs:
+        dialled = Dialled(ours, loop)
+        outward = OutwardSocket(loop, dialled, 1024, dialled)
+        outward.begin(b"")
+        theirs.sendall(ws.header(5, ws.BINARY) + b"first" + ws.header(6, ws.BINARY) + b"second")
+        loop.run()
+        outward.close(1000, "")
+    assert dialled.happened == ["first", "second", "acknowledged"]

@@ -12,7 +12,7 @@ from .url import OtherScheme, Url, UrlInvalid, parse, unquoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     Headers = list[tuple[bytes, bytes]]
 
@@ -103,7 +103,7 @@ class HttpRequest:
 def prepare(
     method: str,
     url: str,
-    headers: Iterable[tuple[str, str, str | None]],
+    headers: Sequence[tuple[str, str, str | None]],
     body: bytes,
     variables: Mapping[str, str],
 ) -> HttpRequest:
@@ -111,9 +111,9 @@ def prepare(
     if not (method and _TOKEN.issuperset(method)):
         raise InvalidParams("http/request method is invalid: invalid HTTP method")
     place = _url(url)
-    found = [_header(*one, variables) for one in headers]
-    if found:
-        found = _grouped(found)
+    found: Headers = []
+    if headers:
+        found = _grouped([_header(*one, variables) for one in headers])
         size = sum([len(name) + len(value) for name, value in found])
         if len(found) > MAX_SENT_HEADERS or size > MAX_SENT_BYTES:
             raise InvalidParams(
@@ -180,7 +180,7 @@ def _of_machine(name: str, variable: str, variables: Mapping[str, str]) -> str:
 
 def _grouped(headers: Headers) -> Headers:
     """The headers of a name stand where the first of them does."""
-    if len({name for name, _ in headers}) == len(headers):
+    if len(dict(headers)) == len(headers):
         return headers
     groups: dict[bytes, list[bytes]] = {}
     for name, value in headers:
@@ -196,12 +196,12 @@ def _as_long_as_told(body: bytes, headers: Headers) -> bytes:
     return body[: int(told)] if told.isdigit() and len(told) < 19 else body
 
 
-def shown(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+def shown(headers: Headers) -> list[tuple[str, str]]:
     """The headers of an answer as a client gets them: together, those of visible ASCII alone. Their names are
     in lower case already."""
     return [
         (name.decode("latin-1"), value.decode("ascii"))
-        for name, value in _grouped(list(headers))
+        for name, value in _grouped(headers)
         if not value.translate(None, _VISIBLE)
     ]
 

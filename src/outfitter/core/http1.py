@@ -143,19 +143,17 @@ def _length(values: list[bytes]) -> int:
 class Fixed:
     """A body of so many bytes. `over` when it is whole; `surplus` is what came behind it."""
 
-    __slots__ = ("left", "surplus")
+    __slots__ = ("left", "over", "surplus")
 
     def __init__(self, length: int) -> None:
         self.left = length
+        self.over = not length
         self.surplus = b""
-
-    @property
-    def over(self) -> bool:
-        return not self.left
 
     def feed(self, data: bytes) -> bytes:
         """The bytes of the body in what came. Raises NotHttp."""
         left = self.left - len(data)
+        self.over = left <= 0
         if left >= 0:
             self.left = left
             return data

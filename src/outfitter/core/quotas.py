@@ -70,7 +70,8 @@ class Quota:
 
     def allows(self, principal: str, amount: int = 1) -> bool:
         """Whether it may have so much more."""
-        return self._sharing.allows(self.limit, self.held, self._mine.get(principal, 0), amount)
+        mine = self._mine.get(principal, 0)
+        return allows(self.limit, self.held, mine, amount, several=self._sharing.several)
 
     def take(self, principal: str, amount: int = 1) -> None:
         self.held += amount

@@ -88,8 +88,10 @@ class HttpPool:
     def take(self, key: Key) -> Kept | None:
         """A connection that can be used again."""
         while (waiting := self._idle.get(key)) is not None:
-            link = waiting[-1]
-            self._remove(link)
+            link = waiting.pop()
+            self._count -= 1
+            if not waiting:
+                del self._idle[key]
             if self.loop.time() - link.since <= IDLE_SECONDS and link.is_alive():
                 return link
             link.close()

@@ -190,7 +190,8 @@ class HttpLink:
     def _end(self, *, keeps: bool) -> None:
         user, self._user = self._user, None
         if keeps:
-            self.resume()
+            if self._paused:
+                self.resume()
             self._home.give(self)
         else:
             self.close()

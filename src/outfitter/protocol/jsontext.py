@@ -28,9 +28,7 @@ class JsonError(ValueError):
     """The text is not JSON that we accept; the message says why."""
 
 
-def quote(text: str) -> str:
-    """The JSON string literal of `text`, in ASCII."""
-    return encode_basestring_ascii(text)
+quote = encode_basestring_ascii  # the JSON string literal of a text, in ASCII
 
 
 def dumps(value: Json) -> str:

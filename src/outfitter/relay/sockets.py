@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..protocol import websocket as ws
 from ..protocol.relay import MAX_FRAME
-from ..transport.websocket import WebSocketTransport
+from ..transport.websocket import READ_SIZE, READ_SIZE_LARGE, WebSocketTransport
 
 
 class RelaySocket(WebSocketTransport):
@@ -38,6 +38,7 @@ class RelaySocket(WebSocketTransport):
                 self._inbox.append(payload)
             else:
                 self.receiver.message(payload)
+        self._read_size = READ_SIZE_LARGE if self._frames.held > READ_SIZE else READ_SIZE
         if self._inbox:
             self._watch()
         elif self._frames.fault is not None:

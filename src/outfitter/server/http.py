@@ -31,6 +31,7 @@ class HttpRequests:
 
     def __init__(self, channel: Channel, services: Services) -> None:
         self.channel = channel
+        self.principal = channel.principal
         self.loop = services.loop
         self.pace = services.pace
         self.outbound = services.http
@@ -51,11 +52,11 @@ class HttpRequests:
                 "them, or end one with http/cancel"
             )
         room = self.outbound.room
-        if not room.allows(call.principal):
-            raise QuotaReached("http requests under way", room.of(call.principal), "wait for one of them")
+        if not room.allows(self.principal):
+            raise QuotaReached("http requests under way", room.of(self.principal), "wait for one of them")
         later = call.later()
         self._descriptors.take(1)
-        room.take(call.principal)
+        room.take(self.principal)
         request = _Request(self, call, params)
         self._active.add(request)
         if params.stream_response:
@@ -67,7 +68,7 @@ class HttpRequests:
         """Nothing of it follows."""
         self._active.discard(request)
         self._descriptors.give_back(1)
-        self.outbound.room.give(self.channel.principal)
+        self.outbound.room.give(self.principal)
 
     def cancel(self, ident: str) -> bool:
         """Ends the requests with an id; whether there was one."""
@@ -110,8 +111,8 @@ class _Request:
 
     def begin(self, outgoing: HttpRequest) -> None:
         self._outgoing = outgoing
-        pool, principal = self._outbound.pool, self._channel.principal
-        self._exchange = Exchange(pool, outgoing, self, principal, follow=self._follow)
+        pool = self._outbound.pool
+        self._exchange = Exchange(pool, outgoing, self, self._owner.principal, follow=self._follow)
         self._exchange.begin()
 
     # From the exchange

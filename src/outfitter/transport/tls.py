@@ -69,6 +69,10 @@ class TlsSocket:
     def fileno(self) -> int:
         return self._raw.fileno()
 
+    def acknowledge(self) -> None:
+        """Of a connection that `outward` has dialled: see there."""
+        self._raw.acknowledge()  # type: ignore[attr-defined]
+
     # Receiving
 
     def recv(self, size: int) -> bytes:

@@ -64,6 +64,7 @@ class WebSocketTransport(Outgoing):
         self._fd = sock.fileno()
         self._listener = listener
         self._frames = ws.FrameReader(masked=True, limit=self.limit, raw_above=self.raw_above)
+        self._read_size = READ_SIZE
         self._inbox: deque[Payload] = deque()
         self._delivering = False
         self._reading = False
@@ -112,7 +113,7 @@ class WebSocketTransport(Outgoing):
 
     def _readable(self) -> None:
         try:
-            data = self._sock.recv(READ_SIZE_LARGE if self._frames.held > READ_SIZE else READ_SIZE)
+            data = self._sock.recv(self._read_size)
         except BlockingIOError:
             return
         except OSError as error:
@@ -135,6 +136,7 @@ class WebSocketTransport(Outgoing):
                 self._inbox.append(payload)
             else:
                 self._control(opcode, payload)
+        self._read_size = READ_SIZE_LARGE if self._frames.held > READ_SIZE else READ_SIZE
         if self._inbox and not self._delivering and not self._hold:
             self._deliver()
         if self._frames.fault is not None and not self._inbox:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def request(call: Call, params: RequestParams) -> Later:
-    headers = [(one.name, one.value, one.value_env_var) for one in params.headers]
+    headers = [(one.name, one.value, one.value_env_var) for one in params.headers] if params.headers else ()
     variables = call.services.environments.contract.base.values
     outgoing = prepare(params.method, params.url, headers, params.body or b"", variables)
     return call.feature(HttpRequests).begin(call, params, outgoing)
