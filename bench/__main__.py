@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.pool is not None:
         from bench import pool
 
-        return pool.main(options.pool.split(","), quick=options.quick, as_json=options.json)
+        rounds = options.rounds or (5 if options.quick else 20)
+        return pool.main(options.pool.split(","), quick=options.quick, rounds=rounds, as_json=options.json)
 
     say = progress()
     rounds = options.rounds or (2 if options.quick else 5)

@@ -41,28 +41,42 @@ _SERVE: Final = [
 ]
 
 
-def main(engines: list[str], *, quick: bool, as_json: bool) -> int:
-    """Prints the rows of each engine."""
+def main(engines: list[str], *, quick: bool, rounds: int, as_json: bool) -> int:
+    """Prints the rows of each engine, of `rounds` tasks of a second for each slot, and of growth."""
     samples = 20 if quick else 100
+    found: dict[str, list[Row]] = {}
+
+    def note(name: str, rows: list[Row]) -> None:
+        found[name] = rows
+        if not as_json:
+            _print(name, rows)
+
     with tempfile.TemporaryDirectory(prefix="ob", dir="/tmp") as folder:
         os.environ["OUTFITTER_POOL_ROOT"] = os.environ["XDG_STATE_HOME"] = folder
-        found = {engine: asyncio.run(_engine(engine, samples)) for engine in engines if engine != "ray"}
-        if "ray" in engines and find_spec("ray") is None:
-            print("ray is not installed, and not measured: run scripts/engines", file=sys.stderr)
-        elif "ray" in engines:
-            from bench import poolray
+        for engine in engines:
+            if engine != "ray":
+                note(engine, asyncio.run(_engine(engine, samples)))
+            elif find_spec("ray") is None:
+                print("ray is not installed, and not measured: run scripts/engines", file=sys.stderr)
+            else:
+                from bench import poolray
 
-            found["ray"] = poolray.rows(samples)
-        found["growth"] = asyncio.run(_growth(SIZES[:2] if quick else SIZES))
+                note(engine, poolray.rows(samples, quick=quick))
+        if "local" in engines:
+            from bench import pooltasks
+
+            note("tasks", asyncio.run(pooltasks.rows(rounds)))
+        note("growth", asyncio.run(_growth(SIZES[:2] if quick else SIZES)))
     if as_json:
         print(json.dumps({name: [list(row) for row in rows] for name, rows in found.items()}))
-        return 0
-    for name, rows in found.items():
-        print(name)
-        for what, value, unit, most in rows:
-            goal = "" if most is None else f"  at most {most:g}: {'met' if value <= most else 'MISSED'}"
-            print(f"  {what:56} {value:10.3g} {unit:6}{goal}")
     return 0
+
+
+def _print(name: str, rows: list[Row]) -> None:
+    print(name)
+    for what, value, unit, most in rows:
+        goal = "" if most is None else f"  at most {most:g}: {'met' if value <= most else 'MISSED'}"
+        print(f"  {what:56} {value:10.3g} {unit:6}{goal}", flush=True)
 
 
 # One engine
@@ -118,7 +132,7 @@ async def _commands(pool: outfitter.Pool, samples: int) -> list[Row]:
     """One `true` in a lease, and on a server of its own, in turns."""
     with _server() as url:
         async with pool.lease() as leased, outfitter.connect(url) as direct:
-            pairs = [(await _true(leased), await _true(direct)) for _ in range(samples + 5)][5:]
+            pairs = [(await _true(leased), await _true(direct)) for _ in range(5 * samples + 5)][5:]
             pids = _servers(pool)
             memory = sum(_resident(pid) for pid in pids) / max(1, len(pids))
     ours, theirs = (median(times) for times in zip(*pairs, strict=True))

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 
-__all__ = ["busy_share", "cpu_of_all", "cpu_seconds", "cpu_spent", "family", "rss_kb", "start_time"]
+__all__ = ["busy_share", "cpu_of_all", "cpu_seconds", "cpu_spent", "family", "pss_kb", "rss_kb", "start_time"]
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -56,7 +56,12 @@ def cpu_spent(before: Mapping[int, float]) -> float:
 
 
 def rss_kb(pids: list[int]) -> int:
-    return sum(map(_rss_kb, pids))
+    return sum(_memory_kb(pid, "Rss:") for pid in pids)
+
+
+def pss_kb(pids: list[int]) -> int:
+    """As `rss_kb`, but pages that several processes have count for each with its share."""
+    return sum(_memory_kb(pid, "Pss:") for pid in pids)
 
 
 def busy_share(seconds: float) -> float:
@@ -82,13 +87,13 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _rss_kb(pid: int) -> int:
+def _memory_kb(pid: int, label: str) -> int:
     # smaps_rollup counts the pages; the figure in status is a batched per-CPU counter, off by some 100 kB.
-    for name, label in (("smaps_rollup", "Rss:"), ("status", "VmRSS:")):
+    for name, wanted in (("smaps_rollup", label), ("status", "VmRSS:")):
         try:
             with open(f"/proc/{pid}/{name}") as file:
                 for line in file:
-                    if line.startswith(label):
+                    if line.startswith(wanted):
                         return int(line.split()[1])
         except OSError:
             continue

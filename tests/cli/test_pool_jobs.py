@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outfitter.cli.pool.bar import duration, line, summary
+from outfitter.cli.pool.bar import Bar, duration, line, summary
 from outfitter.cli.pool.jobs import check, finished, jobs, parse, shown
 from outfitter.errors import FileInvalid, SettingInvalid
 from outfitter.pool.tally import PoolStatus
@@ -98,6 +98,23 @@ def test_in_a_narrow_terminal_the_bar_gives_way_first() -> None:
     text = "4,117/10,000  64 leased  2 starting  4 failed  3 lost  21/s  about 5 min"
     assert line(states, 10_000, status(), 196.0, len(text) + 7) == f"[=>  ] {text}"
     assert line(states, 10_000, status(), 196.0, len(text) + 6) == text
+
+
+def test_without_a_terminal_there_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [100.0]
+    bar = Bar(40, lambda: now[0])
+    told = []
+    for second in range(100, 131):
+        now[0] = second
+        bar.count("done")
+        bar.draw(status())
+        said = capsys.readouterr().err
+        told += [(second, said)] if said else []
+    assert [second for second, _ in told] == [110, 120, 130]
+    assert all(said.count("\n") == 1 and said.endswith("\n") and "\x1b" not in said for _, said in told)
+    assert "] 11/40  64 leased" in told[0][1]
+    bar.end()
+    assert capsys.readouterr().err == "31 tasks in 30 s: 31 done\n"
 
 
 def test_the_end_is_a_sentence() -> None:

@@ -31,7 +31,7 @@ from outfitter.pool.engine import (
 from outfitter.pool.settings import PoolWishes
 from outfitter.record import replace
 from outfitter.relay.known import Known, folder
-from tests.pool.engines import EngineTests, kill_keeper
+from tests.pool.engines import WatchedServerTests, kill_keeper
 from tests.pool.support import until
 from tests.support.machine import SECOND
 from tests.support.raycluster import RayCluster, cluster_of
@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
 
 
 @pytest.mark.timeout(300)
-class TestRay(EngineTests):
+class TestRay(WatchedServerTests):
     kill = staticmethod(kill_keeper)
 
     @pytest.fixture

@@ -21,9 +21,9 @@ import pytest
 from outfitter import VERSION
 from outfitter.client.connect import connect, open_program
 from outfitter.core.shape import Shape
-from outfitter.errors import DialFailed, OutfitterError
+from outfitter.errors import DialFailed, OutfitterError, RequestFailed
 from outfitter.pool.certificate import trusting
-from outfitter.pool.engine import REASONS, Card, Endpoint, Engine, Order, Slot
+from outfitter.pool.engine import OUT_OF_MEMORY, REASONS, RLIMIT, Card, Endpoint, Engine, Order, Slot
 from tests.support.machine import PROC, wait_until
 
 GONE_SECONDS = 60.0  # that an engine may take to notice; its connection is quicker
@@ -211,5 +211,32 @@ class EngineTests:
             assert capacity.nodes and capacity.detail
             assert capacity.ever(Shape(0.1))
             assert capacity.grows or not capacity.ever(Shape(100_000))
+
+        self.run(opened, scenario)
+
+
+class WatchedServerTests(EngineTests):
+    """Of engines whose keepers look after a server that nobody has ended."""
+
+    def test_a_server_that_the_kernel_kills_for_its_memory_is_told_so(
+        self, opened: Callable[[], Awaitable[Engine]]
+    ) -> None:
+        async def scenario(engine: Engine) -> None:
+            slot = await engine.start(order(memory=64 << 20))
+            given = Given(limits="wanted")
+            endpoint = await slot.serve(given.card)
+            if endpoint.limits == RLIMIT:
+                pytest.skip("no control group can be made here")
+            gone = asyncio.ensure_future(slot.gone())
+            try:
+                async with given.client(endpoint) as client:
+                    await client.call("no/such/method", {"padding": "x" * (60 << 20)})
+            except RequestFailed:
+                pytest.skip("this machine swaps instead")
+            except OutfitterError:
+                pass
+            loss = await asyncio.wait_for(gone, GONE_SECONDS)
+            assert (loss.reason, "out of memory" in loss.detail) == (OUT_OF_MEMORY, True)
+            assert not (await slot.stop()).confirmed
 
         self.run(opened, scenario)

@@ -14,7 +14,7 @@ from outfitter.errors import EngineFailed
 from outfitter.pool.engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Capacity, Node, Order
 from outfitter.pool.keep import address_towards, without_engines
 from outfitter.pool.remote import NODE_COMMAND, RemoteSlot, keep_command, reason
-from tests.pool.engines import EngineTests, Given, kill_keeper
+from tests.pool.engines import Given, WatchedServerTests, kill_keeper
 
 # A node's startup files print something, too.
 GREETING = 'echo "Welcome!"; echo "{not ours"; echo "{}"; exec "$@"'
@@ -46,7 +46,7 @@ class ShellEngine:
         await asyncio.gather(*(slot.stop() for slot in list(self._slots)))
 
 
-class TestShell(EngineTests):
+class TestShell(WatchedServerTests):
     kill = staticmethod(kill_keeper)
 
     @pytest.fixture

@@ -84,10 +84,14 @@ def _command(pid: int | str) -> str:
         return ""
 
 
-def _is(pid: str, part: str, environ: bytes) -> bool:
-    """Whether this stands in its command line, and that in its environment."""
+def _is(pid: str, part: str, folder: str) -> bool:
+    """Whether this stands in its command line, and that there or in its environment: a server has none that
+    can be read."""
     try:
-        return part in _command(pid) and environ in Path(f"/proc/{pid}/environ").read_bytes()
+        words = _command(pid)
+        return part in words and (
+            folder in words or folder.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        )
     except OSError:
         return False
 
@@ -134,8 +138,7 @@ class RayCluster:
 
     def named(self, part: str) -> list[int]:
         """Processes in whose command line this stands, of any node: a raylet that dies leaves orphans."""
-        ours = self.folder.encode()
-        return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is(pid, part, ours)]
+        return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is(pid, part, self.folder)]
 
     def _start(self, name: str, **given: object) -> RayNode:
         given |= {"node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000, "num_gpus": 0}

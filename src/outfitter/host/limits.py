@@ -135,7 +135,7 @@ def _enter_cgroup2(wanted: ServerLimits, environ: Mapping[str, str]) -> str:
     lacking = controllers - set(read(f"{home}/cgroup.controllers").split())
     if lacking:
         raise OSError(0, f"{home} has no controller for {', '.join(sorted(lacking))}")
-    _tidy(home)
+    _tidy(home, os.getpid())
     shared = controllers - set(read(f"{home}/cgroup.subtree_control").split())
     if shared:  # fails where processes are in that group itself: then it is not ours to divide
         write(f"{home}/cgroup.subtree_control", " ".join(f"+{name}" for name in sorted(shared)))
@@ -176,7 +176,7 @@ def _enter_cgroup1(wanted: ServerLimits, environ: Mapping[str, str]) -> str:
     made: list[str] = []
     try:
         for controller, home_path in homes.items():
-            _tidy(home_path)
+            _tidy(home_path, os.getpid())
             group = f"{home_path}/{_NAME}{os.getpid()}"
             os.mkdir(group)
             made.append(group)
@@ -232,10 +232,11 @@ def _own_memory_group() -> str:
         return ""
 
 
-def tidy() -> None:
-    """Removes the groups of servers that have ended."""
-    for home in _homes():
-        _tidy(home)
+def tidy(pid: int = 0, homes: list[str] | None = None) -> None:
+    """Removes the groups of servers that have ended. With `pid`, whose server it was: a group in which the
+    kernel has killed another one for want of memory stays, as somebody is about to ask for that."""
+    for home in _homes() if homes is None else homes:
+        _tidy(home, pid)
 
 
 def _homes() -> list[str]:
@@ -251,9 +252,11 @@ def _homes() -> list[str]:
     return found
 
 
-def _tidy(home: str) -> None:
+def _tidy(home: str, pid: int) -> None:
     for name in os.listdir(home):
         if name.startswith(_NAME) and not os.path.exists(f"/proc/{name.removeprefix(_NAME)}"):
+            if pid and name != f"{_NAME}{pid}" and memory_kills(f"{home}/{name}"):
+                continue
             try:
                 os.rmdir(f"{home}/{name}")
             except OSError:

@@ -29,6 +29,8 @@ NODE_LOST, EXECUTOR_ENDED, OUT_OF_MEMORY = "node-lost", "executor-ended", "out-o
 SILENT, ENGINE_LOST = "silent", "engine-lost"
 REASONS = (NODE_LOST, EXECUTOR_ENDED, OUT_OF_MEMORY, SILENT, ENGINE_LOST)
 
+STARVED = "the kernel has killed its server: out of memory"  # what a keeper says of that
+
 # What confines the commands of a slot: `Endpoint.limits`.
 CGROUP2, CGROUP1, RLIMIT, NONE = "cgroup2", "cgroup1", "rlimit", "none"
 

@@ -20,7 +20,7 @@ from .. import VERSION
 from ..core.shape import Shape
 from ..errors import EngineFailed
 from .carried import heard, told
-from .engine import Card
+from .engine import STARVED, Card
 from .keeper import Keeper, ready
 
 TYPE_CHECKING = False
@@ -85,6 +85,7 @@ def main(args: list[str]) -> int:
         signal.signal(signal.SIGTERM, _end)
         chosen = _GPUS if {_PEER, _POD_NODE} & os.environ.keys() else ()  # ssh sets none
         keeper = Keeper(pool_id, node=node, listen=listen, environ=environ, of_engine=chosen, watches=True)
+        keeper.starved = _starve
         _say(answers, {"outfitter": VERSION})
         for line in lines(0, lambda: keeper.pid == 0):
             asked = json.loads(line)
@@ -97,6 +98,12 @@ def main(args: list[str]) -> int:
         if keeper is not None:
             keeper.stop()
     return 1
+
+
+def _starve() -> None:
+    """Its last words are how the pool hears of it; its slot is over in any case."""
+    print(f"outfitter: {STARVED}", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end(number: int, frame: object) -> None:

@@ -17,7 +17,7 @@ import time
 from .. import VERSION
 from ..errors import EngineFailed
 from ..host.bytecode import remedy, uncompiled
-from ..host.limits import PROCESSES, tidy
+from ..host.limits import PROCESSES, killed_for_memory, tidy
 from ..host.memoryfiles import memory_file
 from ..log import warn
 from ..record import replace
@@ -30,7 +30,7 @@ from .sweep import ROOTS, Workspaces, root_of, tree_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ..core.shape import Shape
     from .certificate import Certificate
@@ -51,7 +51,8 @@ class Keeper:
     commands inherit, some of it set by the engine (`of_engine`).
 
     With `watches`, a server that ends by itself leaves nothing behind: a keeper that nobody asks any more
-    would hold its workspace. Raises EngineFailed where no workspace can be made. The workspaces of keepers
+    would hold its workspace; and `starved` is called, in another thread, if the kernel has killed the server
+    for want of memory. Raises EngineFailed where no workspace can be made. The workspaces of keepers
     that were killed are swept.
     """
 
@@ -75,6 +76,7 @@ class Keeper:
         self._environ.pop(ROOTS[0], None)
         self._of_engine = tuple(of_engine)
         self._workspaces.sweep()
+        tidy()
         if uncompiled({}):  # servers are started without variables of Python
             warn("pool", "Outfitter is compiled anew for each server. %s", remedy())
         self._server: _Server | None = None
@@ -83,6 +85,7 @@ class Keeper:
         self._certificate = certificate.made() if listen.startswith("wss:") else None
         self._guard = _Guard(self._workspaces.root)
         self._watches = watches
+        self.starved: Callable[[], None] | None = None
         self._ended_alone: Stopped | None = None  # how the last server did, which nobody has asked about yet
         self._stopped = False
         self._one_at_a_time = threading.Lock()
@@ -199,9 +202,13 @@ class Keeper:
 
     def _watch(self, server: _Server) -> None:
         server.wait()
+        starved = False
         with self._one_at_a_time:
             if self._server is server:  # else it was asked to
+                starved = killed_for_memory(server.pid)
                 self._ended_alone = self._end()
+        if starved and self.starved is not None:
+            self.starved()
 
     def stop(self, *, keep: bool = False) -> Stopped:
         """Ends the server and removes what it left, but with `keep` the last workspace. Never raises."""
@@ -435,7 +442,7 @@ class _Server:
         assert self._child.stdout is not None
         self._child.stdout.close()
         os.close(self._said)
-        tidy()
+        tidy(self.pid)
         return how
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..core.leases import MAX_STARTING
 from ..host.limits import killed_for_memory
 from ..system import LINUX
-from .engine import EXECUTOR_ENDED, OUT_OF_MEMORY, Capacity, Loss, Node
+from .engine import EXECUTOR_ENDED, OUT_OF_MEMORY, STARVED, Capacity, Loss, Node
 from .keeper import Keeper
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class LocalSlot:
     def _ended(self) -> None:
         self._unwatch()
         if killed_for_memory(self._keeper.pid):
-            self._tell("the kernel has killed it, as its memory was used up", OUT_OF_MEMORY)
+            self._tell(STARVED, OUT_OF_MEMORY)
         else:
             self._tell("its server has ended")
 

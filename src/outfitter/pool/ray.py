@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING
 from ..core.shape import Shape
 from ..errors import AdapterMissing, EngineFailed
 from .carried import heard, told
-from .engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Capacity, Card, Endpoint, Loss, Node, Stopped
+from .engine import (
+    EXECUTOR_ENDED,
+    NODE_LOST,
+    OUT_OF_MEMORY,
+    STARVED,
+    Capacity,
+    Card,
+    Endpoint,
+    Loss,
+    Node,
+    Stopped,
+)
 from .keeper import Keeper
 
 try:
@@ -104,8 +115,15 @@ class SlotKeeper:
         return told(await asyncio.to_thread(lambda: self._keeper.stop(keep=keep)))
 
     async def wait(self) -> None:
-        """Never returns: it fails when the actor is gone."""
-        await asyncio.Event().wait()
+        """Returns when the kernel has killed its server for want of memory. Else it never does: it fails when
+        the actor is gone."""
+        loop, starved = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(starved.set)
+
+        self._keeper.starved = tell
+        await starved.wait()
 
 
 def _leave(keeper: Keeper) -> None:
@@ -175,7 +193,7 @@ class RaySlot:
             return None
         except failures.RayError as error:
             return Loss(_reason(str(error)), _said(error))
-        return None
+        return Loss(OUT_OF_MEMORY, STARVED)
 
     async def stop(self, *, keep: bool = False) -> Stopped:
         stopped = Stopped(False, "it has never been placed")

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ...pool.tally import PoolStatus
 
@@ -23,10 +23,11 @@ _LINE_SECONDS = 10.0
 class Bar:
     """Counts results; `draw` shows them when it is time."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._total = total
+        self._clock = clock
         self._moving = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._begun = time.monotonic()
+        self._begun = clock()
         self._drawn = self._begun if not self._moving else 0.0
         self.states: dict[str, int] = {}
 
@@ -38,7 +39,7 @@ class Bar:
         self.states[state] = self.states.get(state, 0) + 1
 
     def draw(self, status: PoolStatus) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now - self._drawn < (_REDRAW_SECONDS if self._moving else _LINE_SECONDS):
             return
         self._drawn = now
@@ -56,7 +57,7 @@ class Bar:
 
     def end(self) -> None:
         self.wipe()
-        sys.stderr.write(f"{summary(self.states, time.monotonic() - self._begun)}\n")
+        sys.stderr.write(f"{summary(self.states, self._clock() - self._begun)}\n")
         sys.stderr.flush()
 
 
