@@ -166,6 +166,19 @@ def test_dry_run_shows_the_command_and_where_each_variable_comes_from(user: User
     assert b"hush" not in shown.stdout + done.stdout
 
 
+def test_dry_run_hides_what_a_provider_says_is_secret(user: User, project: Path) -> None:
+    (user.home / ".env").write_text("HARMLESS=hush\n")
+    with open(user.home / "outfitter.toml", "a") as file:
+        file.write('\n[providers]\ndotenv = [".env"]\n')
+    assert user.run("trust", "--yes").returncode == 0
+    words = ("agent", "run", "codex", "--kind", "skill", "--env", "RUN_ID=7", "--env", "TEAM=a", "--dry-run")
+    told = user.run(*words, "--json", "--", "fix", "it")
+    assert json.loads(told.stdout)["variables"]["HARMLESS"]["secret"] is True
+    shown = user.run(*words, "--", "fix", "it")
+    assert b"  HARMLESS=(secret)" in shown.stdout
+    assert b"hush" not in told.stdout + shown.stdout
+
+
 def test_launch_that_breaks_its_contract_starts_nothing(user: User, project: Path) -> None:
     marker = user.home / "started"
     program = user.home / "codex"

@@ -90,6 +90,13 @@ def test_nothing_is_written_where_nobody_can_be_asked(user: User) -> None:
     assert not (user.home / "outfitter.toml").exists()
 
 
+def test_who_has_no_agent_is_told_how_to_prepare_for_one(user: User) -> None:
+    done = user.run("init", "--yes")
+    assert b"no agent has a home here (~/.codex, ~/.claude): add --agent codex" in done.stderr
+    (user.home / ".codex").mkdir()
+    assert b"no agent" not in user.run("init").stderr
+
+
 def test_yes_writes_it_all_and_a_second_time_there_is_nothing_to_do(user: User) -> None:
     done = user.run("init", "--yes", "--agent", "codex", "--agent", "claude")
     assert (done.returncode, user.run("config", "show").returncode) == (0, 0), done.stderr

@@ -12,8 +12,8 @@ from tests.support.servers import Server
 from .commandline import User
 from .test_help import PAGES
 
-# They run until they are stopped, or print what another program reads.
-WITHOUT = {"serve", "forward", "up", "rendezvous serve", "completion", "help", "hook claude", "hook codex"}
+# They run until they are stopped, or speak with an agent.
+WITHOUT = {"serve", "forward", "up", "rendezvous serve", "hook claude", "hook codex"}
 
 
 def told(user: User, *args: str, status: int = 0) -> Any:
@@ -84,3 +84,22 @@ def test_key_and_revocation(user: User) -> None:
     key = told(user, "rendezvous", "key")
     assert key == {"key": user.run("rendezvous", "key").stdout.decode().strip()}
     assert user.run("rendezvous", "revoke", "nobody", "--json").returncode == 1
+
+
+def test_help_is_told_to_programs(user: User) -> None:
+    top = told(user, "help")
+    assert top["command"] == "outfitter"
+    assert {"run", "env", "help"} <= set(top["commands"])
+    lock = told(user, "help", "env", "lock")
+    assert (lock["command"], lock["commands"]) == ("outfitter env lock", [])
+    assert lock["usage"].startswith("outfitter env lock ")
+    assert lock["help"] and "\b" not in lock["help"]
+    options = {name: one for one in lock["options"] for name in one["names"]}
+    assert (options["--json"]["value"], options["--json"]["help"]) == (None, "Print a JSON object.")
+    assert options["--cwd"]["value"] == "DIR"
+    assert user.run("help", "nosuch", "--json").returncode == 2
+
+
+def test_completion_is_the_same_script(user: User) -> None:
+    script = user.run("completion", "bash").stdout.decode()
+    assert told(user, "completion", "bash") == {"shell": "bash", "script": script}

@@ -62,7 +62,7 @@ def test_sessions_of_a_named_server_are_listed(server: Server, user: User) -> No
     detach(user, "build", "exec sleep 60")
     popen = user.start("run", "--on", "build", "--", "sh", "-c", "echo; exec sleep 60")
     read_line(popen)
-    for args in (("sessions", "build"), ("sessions",)):
+    for args in (("sessions", "build"), ("sessions", "--on", "build"), ("sessions",)):
         status, shown, told = seen(user.run(*args))
         assert (status, told) == (0, "")
         title, *rows = shown.splitlines()
@@ -171,6 +171,19 @@ def test_command_of_a_server_that_has_ended_is_gone_at_once(user: User, tmp_path
 # The end of the server
 
 
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("drain",), "name the server: NAME|URL"),
+        (("upgrade",), "name the server: PID|NAME|URL"),
+        (("sessions", "a", "--on", "b"), "name the server once"),
+    ],
+)
+def test_one_server_is_named(user: User, args: tuple[str, ...], why: str) -> None:
+    status, _, told = seen(user.run(*args))
+    assert (status, why in told) == (2, True)
+
+
 def test_drained_server_refuses_new_commands_and_ends_with_the_last(server: Server, user: User) -> None:
     popen = user.start("run", "--on", server.url, "--", "cat", stdin=subprocess.PIPE)
     assert popen.stdin is not None
@@ -178,7 +191,7 @@ def test_drained_server_refuses_new_commands_and_ends_with_the_last(server: Serv
     assert read_line(popen) == b"one\n"
     expected = "the server takes no new sessions and ends when none is in use; 1 session in use now\n"
     assert seen(user.run("drain", server.url)) == (0, expected, "")
-    status, told, _ = seen(user.run("drain", "--json", server.url))
+    status, told, _ = seen(user.run("drain", "--json", "--on", server.url))
     assert (status, json.loads(told)) == (0, {"draining": True, "sessions": 1})
     status, _, told = seen(user.run("run", "--on", server.url, "--", "true"))
     assert status == 125

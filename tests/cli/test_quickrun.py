@@ -15,7 +15,10 @@ from outfitter.cli.runflags import RUN, is_plain, not_text
 
 from .commandline import OUTFITTER, User
 
-HEAVY = {"asyncio", "click", "json", "re", "ssl", "typing", "enum", "dataclasses", "pathlib", "logging"}
+HEAVY = {
+    *("asyncio", "click", "collections", "dataclasses", "enum", "json", "logging", "pathlib", "re", "shlex"),
+    *("ssl", "typing"),
+}
 
 
 def imported(user: User, *args: str, first: str = "") -> set[str]:
@@ -54,6 +57,15 @@ def test_plain_run_in_a_project_of_python_imports_none_either(user: User) -> Non
     found = imported(user, "run", "--", "true")
     assert found & HEAVY == set()
     assert "outfitter.providers.venv" in found
+
+
+def test_plain_run_in_a_project_that_was_allowed_imports_none_either(user: User) -> None:
+    (user.home / ".env").write_text("A=1\n")
+    (user.home / "outfitter.toml").write_text('[providers]\ndotenv = [".env"]\n\n[env]\nset = { B = "2" }\n')
+    assert user.run("trust", "--yes").returncode == 0
+    found = imported(user, "run", "--", "sh", "-c", '[ "$A$B" = 12 ]')
+    assert found & HEAVY == set()
+    assert "outfitter.contract.trust" in found
 
 
 def test_version_imports_nothing_else(user: User) -> None:

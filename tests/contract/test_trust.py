@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from outfitter.contract.trust import TrustStore
+from outfitter.contract.trust import TrustStore, digest_of
 from outfitter.errors import SettingInvalid
 
 
@@ -46,12 +50,31 @@ def test_grants_are_private_files(store: TrustStore) -> None:
     assert os.listdir(store.folder) == [os.path.basename(path)]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"provider": 1}', b"\xff" * 40])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"-", b'{"provider": 1}', b"\xff" * 40])
 def test_a_damaged_grant_is_none(store: TrustStore, damage: bytes) -> None:
     store.grant("nix", "/srv/app", "sha256:1")
     Path(store.path("nix", "/srv/app")).write_bytes(damage)
     assert store.find("nix", "/srv/app") is None
     assert list(store.all()) == []
+
+
+def test_a_grant_is_the_whole_file_but_for_white_space(store: TrustStore) -> None:
+    granted = store.grant("nix", "/srv/app", "sha256:1")
+    path = Path(store.path("nix", "/srv/app"))
+    whole = path.read_bytes()
+    path.write_bytes(b" " + whole + b"\n")
+    assert store.find("nix", "/srv/app") == granted
+    path.write_bytes(whole + b"{}")
+    assert store.find("nix", "/srv/app") is None
+
+
+told = st.recursive(st.text(max_size=4), lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner))
+
+
+@given(st.lists(told, max_size=4))
+def test_a_digest_is_that_of_the_json_text(told: list[object]) -> None:
+    text = json.dumps(told)
+    assert digest_of(told) == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def test_a_grant_that_others_may_write_is_none(store: TrustStore) -> None:

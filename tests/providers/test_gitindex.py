@@ -37,9 +37,11 @@ def git(folder: Path, *words: str) -> str:
 def repository(folder: Path, *options: str) -> Path:
     folder.mkdir()
     git(folder, "init", "-q", *options)
-    for name in (".venv/bin/python", "a/b/c.txt", "with space/ü.txt", f"{'long' * 40}/{'x' * 200}/y"):
+    # In the fourth form, the second of two alike is written as what differs.
+    plain = (".venv/bin/python", "a/b/c.txt", "a/b/d.txt", "with space/ü.txt")
+    for name in (*plain, f"{'long' * 40}/{'x' * 200}/y"):
         path = folder / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     return folder
 
@@ -133,6 +135,16 @@ def test_folders_of_a_sparse_index_count_with_all_below(tmp_path: Path) -> None:
     assert asked(folder, ".venv")
     assert asked(folder, ".venv/bin")
     assert not asked(folder, "none")
+
+
+def test_names_that_only_look_like_more_are_told_apart(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "r")
+    for name in ("link", "a.venv", ".venv.txt"):
+        (folder / name).write_text("")
+    git(folder, "add", "a", "link", "a.venv", ".venv.txt")
+    agrees(folder)
+    assert not asked(folder, ".venv")
+    assert asked(folder, "a.venv")
 
 
 def test_outside_of_a_repository_nothing_is_tracked(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ async def base_of(client: Client, *, cwd: str | None = None) -> tuple[dict[str, 
         if "removed" not in one:
             said = one["origin"]
             values[name] = one.get("value", "")
-            origins[name] = Origin(said["kind"], said["detail"], said.get("file"), said.get("line"))
+            where = said.get("file"), said.get("line")
+            origins[name] = Origin(said["kind"], said["detail"], *where, secret=one["secret"])
     return values, origins
 
 

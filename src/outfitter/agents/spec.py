@@ -117,15 +117,22 @@ class CommandSpec:
         """What a person reads: the command, each variable with its origin, what was kept out and why."""
         from shlex import join
 
-        hidden = Secrets()
+        hidden = secret_names(self)
         found = [f"{self.backend} {self.kind} (contract {self.contract})", f"  cwd  {self.cwd}"]
         found.append(f"  argv {join(self.argv)}")
         for name in sorted(self.env):
-            value = self.env[name]
-            shown = "(secret)" if hidden.holds(name, value) else value
+            shown = "(secret)" if name in hidden else self.env[name]
             found.append(f"  {name}={shown}  # {self.origins[name].detail}")
         found += [f"  -{name}  # {self.dropped[name]}" for name in sorted(self.dropped)]
         return found
+
+
+def secret_names(spec: CommandSpec) -> set[str]:
+    """The variables whose values nobody is shown: by the word of their sources, or as they look."""
+    secrets = Secrets()
+    return {
+        name for name, value in spec.env.items() if spec.origins[name].secret or secrets.holds(name, value)
+    }
 
 
 class _Mix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from json import dumps
 from typing import Any
 
 import click
@@ -136,8 +137,18 @@ def attach_command(ident: str | None, **flags: Any) -> int:
     return attach(ident, flags)
 
 
+def _server(server: str | None, flags: dict[str, Any], *, needed: str = "") -> str:
+    """The server that is meant, by its place in the command line or by --on as elsewhere."""
+    if server is not None and flags["on"] is not None:
+        raise click.UsageError("name the server once: as an argument, or with --on")
+    found = server or flags["on"]
+    if found is None and needed:
+        raise click.UsageError(f"name the server: {needed}")
+    return found or ""
+
+
 @cli.command("sessions")
-@has(*WHERE[1:], Flag("--json", "flag", "Print a JSON object."))
+@has(*WHERE, JSON)
 @click.argument("server", required=False, metavar="[NAME|URL]")
 def sessions_command(server: str | None, **flags: Any) -> int:
     """List the sessions of a server.
@@ -146,7 +157,7 @@ def sessions_command(server: str | None, **flags: Any) -> int:
     """
     from .operating import sessions
 
-    return sessions(server, flags)
+    return sessions(_server(server, flags) or None, flags)
 
 
 @cli.command("kill")
@@ -175,22 +186,22 @@ def kill_command(ident: str, **flags: Any) -> int:
 
 
 @cli.command("drain")
-@has(*WHERE[1:], JSON)
-@click.argument("server", metavar="NAME|URL")
-def drain_command(server: str, **flags: Any) -> int:
+@has(*WHERE, JSON)
+@click.argument("server", required=False, metavar="NAME|URL")
+def drain_command(server: str | None, **flags: Any) -> int:
     """Have a server take no new sessions, and end when it can.
 
     Clients that have a session go on and may come back to it. SIGUSR1 does the same.
     """
     from .operating import drain
 
-    return drain(server, flags)
+    return drain(_server(server, flags, needed="NAME|URL"), flags)
 
 
 @cli.command("upgrade")
-@has(*WHERE[1:], JSON)
-@click.argument("server", metavar="PID|NAME|URL")
-def upgrade_command(server: str, **flags: Any) -> int:
+@has(*WHERE, JSON)
+@click.argument("server", required=False, metavar="PID|NAME|URL")
+def upgrade_command(server: str | None, **flags: Any) -> int:
     """Have a server replace itself by the installed version.
 
     The server keeps its process id, its sessions and its running commands; clients reconnect by themselves.
@@ -198,7 +209,7 @@ def upgrade_command(server: str, **flags: Any) -> int:
     """
     from .upgrade import upgrade
 
-    return upgrade(server, flags)
+    return upgrade(_server(server, flags, needed="PID|NAME|URL"), flags)
 
 
 @cli.command("cp")
@@ -250,22 +261,31 @@ def sandbox_explain_command(argv: tuple[str, ...], **flags: Any) -> int:
 
 @cli.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
-def completion_command(shell: str) -> int:
+@has(JSON)
+def completion_command(shell: str, json: bool) -> int:
     """Print what a shell needs to complete our command lines.
 
     bash: add `eval "$(outfitter completion bash)"` to ~/.bashrc. zsh: the same with zsh in ~/.zshrc. fish:
     write it to ~/.config/fish/completions/outfitter.fish. Commands, flags and named environments are
     completed.
     """
-    click.echo(completion.script(shell, cli), nl=False)
+    text = completion.script(shell, cli)
+    if json:
+        click.echo(dumps({"shell": shell, "script": text}))
+    else:
+        click.echo(text, nl=False)
     return 0
 
 
 @cli.command("help")
 @click.argument("command", nargs=-1, metavar="[COMMAND]...")
-def help_command(command: tuple[str, ...]) -> int:
+@has(JSON)
+def help_command(command: tuple[str, ...], json: bool) -> int:
     """Show the help of a command, or the list of commands."""
-    click.echo(completion.page(cli, command, cli.context_settings))
+    if json:
+        click.echo(dumps(completion.described(cli, command, cli.context_settings)))
+    else:
+        click.echo(completion.page(cli, command, cli.context_settings))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -40,17 +41,45 @@ def environments(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def page(root: click.Command, words: Sequence[str], settings: Mapping[str, Any]) -> str:
     """The help of a command, given by its words. Raises click.UsageError."""
-    with click.Context(root, info_name="outfitter", **settings) as top:
-        return _page(root, top, words)
+    return _context(root, words, settings).get_help()
 
 
-def _page(command: click.Command, context: click.Context, words: Sequence[str]) -> str:
-    if not words:
-        return command.get_help(context)
+def described(root: click.Command, words: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for programs. Raises click.UsageError."""
+    context = _context(root, words, settings)
+    command = context.command
+    options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
+    below = command.list_commands(context) if isinstance(command, click.Group) else []
+    return {
+        "command": context.command_path,
+        "usage": command.get_usage(context).removeprefix("Usage: "),
+        "help": inspect.cleandoc(command.help or "").replace("\b\n", ""),
+        "options": [
+            {
+                "names": [*option.opts, *option.secondary_opts],
+                "value": None if option.is_flag else option.make_metavar(context),
+                "repeatable": option.multiple,
+                "help": option.help or "",
+            }
+            for option in options
+            if not option.hidden
+        ],
+        "commands": [name for name in below if not _at(command, name, context).hidden],
+    }
+
+
+def _context(root: click.Command, words: Sequence[str], settings: Mapping[str, Any]) -> click.Context:
+    context = click.Context(root, info_name="outfitter", **settings)
+    for word in words:
+        found = _at(context.command, word, context)
+        context = click.Context(found, parent=context, info_name=word)
+    return context
+
+
+def _at(command: click.Command, word: str, context: click.Context) -> click.Command:
     if not isinstance(command, click.Group):
         raise click.UsageError(f"`{context.command_path}` has no further commands", context)
-    name, found, _ = command.resolve_command(context, [words[0]])
+    _, found, _ = command.resolve_command(context, [word])
     if found is None:
-        raise click.UsageError(f"`{context.command_path}` has no command {words[0]!r}", context)
-    with click.Context(found, parent=context, info_name=name) as below:
-        return _page(found, below, words[1:])
+        raise click.UsageError(f"`{context.command_path}` has no command {word!r}", context)
+    return found

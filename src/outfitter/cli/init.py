@@ -40,6 +40,8 @@ def init(directory: str | None, flags: dict[str, Any]) -> int:
         wanted["Codex"] = lambda: codex(os.environ)
     if "claude" in agents:
         wanted["Claude Code"] = lambda: claude(os.environ)
+    if not agents and not flags["json"]:
+        say("no agent has a home here (~/.codex, ~/.claude): add --agent codex or --agent claude")
     edits, left = [], 0
     for name, find in wanted.items():
         try:

@@ -97,7 +97,7 @@ class QuickRun:
     def _started(self, reply: jsonrpc.Reply) -> None:
         if reply.error is not None:
             error = reply.error
-            self.finish(not_started(self.argv[0], error["message"], error.get("data")))
+            self.finish(not_started(self.argv[0], self.flags["cwd"], error["message"], error.get("data")))
             return
         for warning in StartResult.decode(reply.result).warnings:
             say(warning)

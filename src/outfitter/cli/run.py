@@ -102,7 +102,7 @@ class _Run:
                     on_waiting=lambda what: say(f"waiting for {what}"),
                 )
             except RequestFailed as error:
-                return not_started(self._argv[0], error.message, error.data)
+                return not_started(self._argv[0], flags["cwd"], error.message, error.data)
             for warning in process.warnings:
                 say(warning)
             started = self._record(client, process)

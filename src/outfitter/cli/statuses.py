@@ -27,11 +27,13 @@ def say_reason(reason: str | None) -> None:
         say(_OF_THE_MACHINE[reason])
 
 
-def not_started(program: str, message: str, data: Mapping[str, object] | None) -> int:
-    """Says why a server did not start a program; returns the exit status."""
+def not_started(program: str, cwd: str | None, message: str, data: Mapping[str, object] | None) -> int:
+    """Says why a server did not start a program; returns the exit status. `cwd` is the one asked for."""
     data = data or {}
-    say(f"cannot start {program}: {data.get('reason') or message}")
-    if data.get("subject") in ("cwd", "sandbox"):
+    subject = data.get("subject")
+    where = f" in {cwd}" if subject == "cwd" and cwd else ""
+    say(f"cannot start {program}{where}: {data.get('reason') or message}")
+    if subject in ("cwd", "sandbox"):
         return NOT_STARTED
     known = {"ENOENT": NOT_FOUND, "EACCES": NOT_EXECUTABLE, "ENOEXEC": NOT_EXECUTABLE}
     return known.get(str(data.get("errno")), NOT_STARTED)

@@ -7,6 +7,7 @@ sandbox is refused, with the reason; nothing runs in a weaker one.
 from __future__ import annotations
 
 from ..core.permissions import bind
+from ..core.protecting import keeping
 from ..core.sandbox import Sandbox, here
 from ..errors import SettingInvalid
 from ..record import record
@@ -59,7 +60,7 @@ def for_provider(
         )
     writes = [f"{env.get(variable) or f'{home}/{default}'}/{name}" for variable, default, name in need.caches]
     asked = Sandbox.read_only(writable=writes, deny_read=_hidden(settings))
-    return bind(here(asked, root), cwd=root, tmpdir=env.get("TMPDIR"))
+    return keeping(bind(here(asked, root), cwd=root, tmpdir=env.get("TMPDIR")), settings.protects)
 
 
 def for_setup(settings: Settings, worktree: str, env: Mapping[str, str]) -> Confinement | None:
@@ -78,7 +79,7 @@ def for_setup(settings: Settings, worktree: str, env: Mapping[str, str]) -> Conf
         deny_read=_hidden(settings),
         network=bool(domains),
     )
-    return bind(here(asked, worktree), cwd=worktree, tmpdir=env.get("TMPDIR"))
+    return keeping(bind(here(asked, worktree), cwd=worktree, tmpdir=env.get("TMPDIR")), settings.protects)
 
 
 def confining(confinement: Confinement | None, state: str) -> Confine | None:

@@ -11,8 +11,9 @@ import time
 
 from ..errors import SettingInvalid
 from ..providers.base import Trust
+from ..providers.manifests import typed
 from ..record import record
-from ..stdlib import sha256
+from ..stdlib import encode_basestring_ascii, json_scanner, sha256
 from . import privatefile
 from .settings import EnvSettings
 from .worktree import source_tree
@@ -20,10 +21,15 @@ from .worktree import source_tree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from .settings import Settings
 
 _LARGEST = 16 << 10  # a grant is a few hundred bytes
+# Without the module `json`, whose import takes 7 ms of CPU: a project that is allowed something waits for it.
+_scan = json_scanner(dict, int, float)
+# What it raises. The last one up to 3.12, where it looks for an error of `json` that is not imported.
+_NOT_JSON = (StopIteration, ValueError, SystemError)
 
 
 @record
@@ -99,10 +105,13 @@ def told_effects(
     ]
 
 
-def digest_of(told: object) -> str:
-    from json import dumps  # late, as below: most projects set nothing, and hold no grant
+def digest_of(told: Sequence[object]) -> str:
+    """Of lists and texts, written as `json.dumps` does it, which is not imported for it."""
+    return f"sha256:{sha256(_written(told).encode()).hexdigest()}"
 
-    return f"sha256:{sha256(dumps(told).encode()).hexdigest()}"
+
+def _written(told: Any) -> str:
+    return encode_basestring_ascii(told) if type(told) is str else f"[{', '.join(map(_written, told))}]"
 
 
 class TrustStore:
@@ -129,14 +138,12 @@ class TrustStore:
 
     def trust(self, provider: str, root: str, digest: str, why: str = "") -> Trust:
         """Whether it may run, and what to type. A grant in the main checkout is offered, not taken."""
-        from shlex import quote
-
         granted = self.find(provider, root)
         if granted is not None and granted.digest == digest:
             if self._used is not None:
                 self._used(granted)
             return Trust("trusted", "outfitter", digest)
-        grant, main = f"outfitter trust {quote(root)}", source_tree(root)
+        grant, main = f"outfitter trust {typed(root)}", source_tree(root)
         if main != root and self.holds(provider, main, digest):
             why = f"the same content is allowed in {main}: `{grant}` allows it here too"
         return Trust("untrusted", "outfitter", digest, grant, why)
@@ -193,12 +200,12 @@ def blocked(trust: Trust) -> str:
 
 def _at(path: str) -> Grant | None:
     try:
-        text = privatefile.read(path, _LARGEST).decode("utf-8", "surrogatepass")
-        from json import loads
-
-        told = loads(text)
+        text = privatefile.read(path, _LARGEST).decode("utf-8", "surrogatepass").strip()
+        told, end = _scan(text, 0)
         grant = Grant(told["provider"], told["root"], told["digest"], told["grantedAtMs"])
-    except (OSError, privatefile.NotOurs, ValueError, KeyError, TypeError):
+    except (OSError, privatefile.NotOurs, *_NOT_JSON, KeyError, TypeError):
+        return None
+    if end != len(text):
         return None
     texts = (grant.provider, grant.root, grant.digest)
     return grant if all(type(text) is str for text in texts) else None

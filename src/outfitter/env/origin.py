@@ -9,13 +9,14 @@ from ..record import record
 class Origin:
     """A source of values: `kind` is a stable word, `detail` says which one of its kind.
 
-    `file` and `line` are given where a file says it.
+    `file` and `line` are given where a file says it. `secret`: the source says that its values are.
     """
 
     kind: str
     detail: str
     file: str | None = None
     line: int | None = None
+    secret: bool = False
 
 
 EXECUTOR = Origin("executor", "from the server's own environment")

@@ -103,7 +103,9 @@ class Python(Marked):
         return asked
 
     def watch(self, found: Detection, context: Context) -> list[str]:
-        project = _Project(found.root, context)
+        return self._watched(found, _Project(found.root, context))
+
+    def _watched(self, found: Detection, project: _Project) -> list[str]:
         watched = [*self._manifests(found), os.path.join(found.root, ".python-version")]
         watched += [os.path.join(found.root, name, _CFG) for name in FOLDERS]
         return list(dict.fromkeys([*watched, *project.watch()]))
@@ -111,7 +113,7 @@ class Python(Marked):
     def resolve(self, found: Detection, context: Context) -> Resolution:
         project = _Project(found.root, context)
         tool, place = project.chosen()
-        watch = self.watch(found, context)
+        watch = self._watched(found, project)
         if place.ask:
             asked = _ask(tool, list(place.ask), found.root, context)
             if isinstance(asked, Resolution):

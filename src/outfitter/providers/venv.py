@@ -92,7 +92,8 @@ def _made_at(path: str) -> str:
     """Where its activate script believes it to be; "" when it does not say so plainly."""
     for line in (read_text(os.path.join(path, "bin", "activate")) or "").splitlines():
         name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if name != "VIRTUAL_ENV" or not equals:
+        # What a program prints, `cygpath` say, is for another system.
+        if name != "VIRTUAL_ENV" or not equals or value.startswith("$"):
             continue
         word = _one_word(value)
         if word.startswith("/"):

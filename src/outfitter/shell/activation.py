@@ -44,7 +44,8 @@ BOOKKEEPING: dict[str, tuple[str, ...]] = {
 }
 # What people set for a tool, whatever the patterns above say.
 _SETTINGS = frozenset(("DIRENV_CONFIG", "DIRENV_BASH", "FNM_DIR", "PDM_HOME", "PDM_CACHE_DIR"))
-_COMPILED = {tool: Patterns(patterns) for tool, patterns in BOOKKEEPING.items()}
+_TOOLS = {pattern: tool for tool, patterns in BOOKKEEPING.items() for pattern in patterns}
+_BOOKKEEPING = Patterns(_TOOLS)
 # Whose `bin` is in PATH because of the activation, and nothing else.
 _PREFIXES = Patterns(("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_PREFIX_*"))
 # Where mise has what it puts into PATH, beside what a project names.
@@ -86,8 +87,8 @@ def bookkeeper(name: str) -> str:
     """The tool whose bookkeeping a variable is; empty when it is none."""
     if name in _SETTINGS:
         return ""
-    folded = fold(name)
-    return next((tool for tool, names in _COMPILED.items() if names.match(folded) is not None), "")
+    pattern = _BOOKKEEPING.match(fold(name))
+    return "" if pattern is None else _TOOLS[pattern]
 
 
 # What direnv and mise write down

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ...agents.backends import backend
 from ...agents.backends.base import WORKSPACE_WRITE, Task
 from ...agents.running import base_of, start
-from ...agents.spec import CommandSpec
+from ...agents.spec import CommandSpec, secret_names
 from ...contract.config import find_project_file
 from ...core.events import Output
 from ...core.sandbox import Sandbox
 from ...env.launches import DEFAULT
-from ...env.redact import Secrets
 from ...errors import OutfitterError, RequestFailed
 from .. import base, terminal
 from ..console import say
@@ -106,7 +105,7 @@ class _Launch:
             confined = None if self._flags["confine"] is None else Sandbox(self._flags["confine"])
             process = await start(client, spec, tty=tty, stdin=tty is not None, sandbox=confined)
         except RequestFailed as error:
-            return not_started(spec.argv[0], error.message, error.data)
+            return not_started(spec.argv[0], spec.cwd, error.message, error.data)
         flags = {**self._flags, "json": False, "timeout": None}
         return await follow(
             client,
@@ -164,12 +163,12 @@ def _session(backend: Backend, line: bytes) -> str | None:
 
 def _told(spec: CommandSpec) -> dict[str, object]:
     """A spec as JSON; values that are secret are left out."""
-    hidden = Secrets()
+    hidden = secret_names(spec)
     variables = {}
     for name, value in spec.env.items():
         origin = spec.origins[name]
         told: dict[str, object] = {"origin": origin.kind, "detail": origin.detail}
-        if hidden.holds(name, value):
+        if name in hidden:
             told["secret"] = True
         else:
             told["value"] = value
