@@ -93,8 +93,7 @@ async def test_awaited_client_is_closed_by_hand(way: Way) -> None:
     if way.ours:
         # Who leaves cleanly closes the session, once nothing runs in it.
         await gone([pid])
-        with pytest.raises(RequestFailed, match="unknown session id"):
-            await connect(way.url, resume=client.session_id)
+        await forgotten(way, client.session_id)
     else:
         async with connect(way.url, resume=client.session_id) as again:
             assert await (await again.attach(process.process_id)).wait() == 137
@@ -103,6 +102,15 @@ async def test_awaited_client_is_closed_by_hand(way: Way) -> None:
 async def gone(pids: list[int]) -> None:
     # In a thread: in memory it is this loop that ends them.
     await asyncio.to_thread(wait_gone, pids)
+
+
+async def forgotten(way: Way, session_id: str) -> None:
+    """Waits until nobody can come back to it: the server hears of a command's end a moment after we do."""
+    async with connect(way.url) as client:
+        while session_id in str(await client.call("server/sessions", None)):
+            await asyncio.sleep(0.01)
+    with pytest.raises(RequestFailed, match="unknown session id"):
+        await connect(way.url, resume=session_id)
 
 
 def unique_sleep() -> tuple[list[str], str]:
