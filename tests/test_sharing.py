@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +60,31 @@ def test_cancelled_wait_ends_the_command(shared: SharedClient, tmp_path: Path) -
 
     asyncio.run(use())
     wait_until(lambda: not Path(f"{PROC}/{mark.read_text().strip()}").exists(), "the command is ended")
+
+
+def test_cancelled_call_leaves_no_error_when_the_client_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    client = outfitter.shared()
+    waits, goes_on = threading.Event(), threading.Event()
+
+    async def wait(_: Client) -> None:
+        waits.set()
+        await asyncio.sleep(60)
+
+    async def hold(_: Client) -> None:
+        goes_on.wait()
+
+    call = client.do(wait)
+    waits.wait()
+    client.do(hold)  # so that it hears of both at once
+    call.cancel()
+    closing = threading.Thread(target=client.close)
+    closing.start()
+    wait_until(lambda: client._closed, "the close has begun")
+    goes_on.set()
+    closing.join()
+    del call
+    gc.collect()
+    assert caplog.records == []
 
 
 def test_whatever_the_client_can_do(shared: SharedClient) -> None:

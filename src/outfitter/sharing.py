@@ -121,6 +121,7 @@ class SharedClient:
         self._opening = opening
         self._client: Client | None = None
         self._closed = False
+        self._ending = False  # on the thread
         self._opens = asyncio.Lock()
         self._lock = threading.Lock()  # a call and the close do not meet
         self._loop = asyncio.new_event_loop()
@@ -233,12 +234,13 @@ class SharedClient:
                     self._client = await self._opening()
             return await work(self._client)
         except asyncio.CancelledError:
-            if self._closed:
+            if self._ending:
                 raise self._gone() from None
             raise
 
     async def _end(self) -> None:
         """Ends what is under way, then the client."""
+        self._ending = True
         mine = asyncio.current_task()
         others = [task for task in asyncio.all_tasks() if task is not mine]
         client = self._client
