@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import queue
 import select
 import sys
 from pathlib import Path
 
 import pytest
+import watchfiles
 
 from outfitter.errors import HostUnsupported
 from outfitter.host.inotify import CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
@@ -64,6 +66,30 @@ def test_changes_are_told_and_the_end_of_a_folder(tmp_path: Path, monkeypatch: p
     finally:
         os.close(fd)
         notifier.close()
+
+
+def test_what_came_and_went_before_watchfiles_looked_is_told_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells that something came, we see it, and it is gone before the next look, of which it tells nothing."""
+    says: queue.Queue[set[tuple[int, str]] | None] = queue.Queue()
+    monkeypatch.setattr(watchfiles, "watch", lambda *paths, **flags: iter(says.get, None))
+    fleeting = tmp_path / "fleeting"
+    notifier = Notifier()
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        watch = notifier.add(fd, 0, str(tmp_path))
+        says.put(set())  # it watches now
+        fleeting.touch()
+        says.put({(1, str(fleeting))})
+        assert news(notifier) == [(watch, CREATE, "fleeting")]
+        fleeting.unlink()
+        says.put(set())
+        assert news(notifier) == [(watch, DELETE, "fleeting")]
+    finally:
+        os.close(fd)
+        notifier.close()
+        says.put(None)
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
