@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make run     set up, then run a command and show where its environment came from"
 	@echo "make test    set up, then run all tests (installs the tools they need when it can)"
-	@echo "make test-portable  the tests that say something where Linux's own abilities are missing, as on a Mac"
+	@echo "make test-portable  the same where Linux's own abilities are missing, as on a Mac"
 	@echo "make test-engines   the tests with PostgreSQL, Ray, sshd and Slurm, which are installed when they can be"
 	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here; the site"
 	@echo "make test-shells    so many random layers, wrappers, shells and startup files (EXAMPLES=2000): half an hour"
@@ -39,17 +39,12 @@ test: setup tools
 	@workers=$$((2 * $$(getconf _NPROCESSORS_ONLN))); [ $$workers -le 16 ] || workers=16; \
 	scripts/test -n $$workers --dist loadfile --no-loadscope-reorder
 
-# On Linux without what only Linux has (scripts/portable), and on any other system as it is: all but tests of our own
-# source, documentation and examples (tests/test_*.py). Tests of Linux's own abilities are skipped, each with its
-# reason (tests/support/portable.py), and so are tests with programs that are built for Linux and do not start without
-# its calls (tests/support/tools.py).
-PORTABLE := tests/portable tests/test_loop.py tests/test_local.py tests/host tests/transport tests/server tests/contract \
-	tests/client tests/relay tests/pool tests/observe tests/adapters tests/agents tests/providers tests/web \
-	tests/cli tests/end_to_end tests/environments tests/core tests/env tests/formats tests/protocol tests/shell
-
+# The suite on Linux without what only Linux has (scripts/portable), and on any other system as it is. Tests of Linux's
+# own abilities are skipped, each with its reason (tests/support/portable.py), and so are tests with programs that are
+# built for Linux and do not start without its calls (tests/support/tools.py).
 test-portable: setup
 	@$$([ "$$(uname)" = Linux ] && echo $(BIN)/python scripts/portable) \
-		$(BIN)/python -m pytest -n 2 --dist loadfile $(PORTABLE) $(ARGS)
+		$(BIN)/python -m pytest -n 2 --dist loadfile tests $(ARGS)
 
 # What needs an engine that few people have on their machine.
 test-engines: setup tools

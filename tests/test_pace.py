@@ -262,7 +262,7 @@ def test_it_goes_on_looking_after_something_came_but_not_for_longer(
 
 
 def test_with_one_processor_it_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    monkeypatch.setattr(module, "processors", lambda: 1)
     loop = EpollLoop()
     pace = EpollPace(loop)
     pace.answered()

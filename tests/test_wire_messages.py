@@ -124,7 +124,12 @@ def shape(value: Any, path: str = "") -> dict[str, set[str]]:
 
 def shape_of(name: str, answer: Any) -> dict[str, set[str]]:
     found = shape(answer)
-    return {path: kinds for path, kinds in found.items() if name not in LOOSE or path.count(".") < 2}
+    return {
+        path: kinds
+        for path, kinds in found.items()
+        # What is weaker where this is not Linux is not in the examples.
+        if (name not in LOOSE or path.count(".") < 2) and ".weaker" not in path
+    }
 
 
 def test_every_method_has_a_message_and_every_message_a_method() -> None:

@@ -37,6 +37,9 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "providers/test_inherited.py::test_the_same_variable_is_inherited_when_it_was_given",
         "end_to_end/test_startup_files.py::test_what_bash_lists_with_is_left_as_it_was",
     ),
+    "/proc tells the LC_CTYPE that Python has made up from one that was given": (
+        "test_examples.py::test_an_example_prints_what_it_should[explain_project.py]",
+    ),
     "bash lists its variables without a fork by way of /proc": (
         "end_to_end/test_startup_files.py::test_bash_forks_for_a_repair_only_where_it_must",
     ),
@@ -91,6 +94,8 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "the mark is a variable of the environment, not a limit": (
         "end_to_end/test_transcripts.py::test_recorded_conversation_is_reproduced[17-env-policy-outfitter]",
         "test_local.py::test_run_takes_directory_environment_and_policy",
+        "test_sync.py::test_local_takes_an_environment",
+        "test_examples.py::test_an_example_prints_what_it_should[explain_environment.py]",
         "client/test_environment.py::test_summaries_come_with_a_command_when_they_were_asked_for",
         "client/test_over_every_way.py::test_environment_is_the_executors_with_ours_on_top",
         "contract/test_answers.py::test_explain_agrees_with_the_child_whoever_asks",
@@ -120,12 +125,15 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "it makes a zombie by waitid(2)": ("host/test_tree.py::test_zombie_is_not_alive",),
     "epoll says it, other ways do not": (
         "test_loop.py::test_watch_that_could_not_be_ended_calls_nobody_and_ends",
+        "test_pace.py::test_end_of_one_that_is_set_aside_is_seen",
     ),
     "`subprocess`, which starts programs there, imports them": (
         "cli/test_quickrun.py::test_plain_run_imports_no_heavy_module",
         "cli/test_quickrun.py::test_plain_run_in_a_project_of_python_imports_none_either",
         "cli/test_quickrun.py::test_plain_run_in_a_project_that_was_allowed_imports_none_either",
         "cli/test_quickon.py::test_plain_run_imports_no_heavy_module",
+        "test_exports.py::test_serving_does_not_import_what_is_slow",
+        "test_exports.py::test_server_loads_what_most_never_need_with_its_first_use",
     ),
     "who follows a command is known by its number alone": (
         "cli/test_records.py::test_process_that_has_ended_holds_nothing",
@@ -135,6 +143,12 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "transport/test_caller.py::test_user_of_another_namespace_is_not_known",
     ),
     "a sandbox is refused": (
+        "test_docstrings.py::test_an_example_does_what_it_says[outfitter.Sandbox]",
+        "test_docstrings.py::test_an_example_does_what_it_says[outfitter.Sandbox.read_only]",
+        "test_docstrings.py::test_an_example_does_what_it_says[outfitter.client.files.Files.within]",
+        "test_docstrings.py::test_an_example_does_what_it_says[outfitter.sync.Files.within]",
+        "test_examples.py::test_an_example_prints_what_it_should[decide_network.py]",
+        "test_examples.py::test_an_example_prints_what_it_should[sandbox.py]",
         "attacks/",
         "host/sandbox/",
         "server/test_confined_files.py",
@@ -177,6 +191,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_ahead.py",
     ),
     "the module is for Linux": (
+        "test_stdlib.py::test_name_is_the_public_object_itself[pidfd_send_signal]",
         "host/test_inotify.py",
         "host/test_sealed.py",
         "host/test_statx.py",
