@@ -182,6 +182,13 @@ def test_name_that_means_nothing_is_told(user: User) -> None:
     assert done.stderr == b"outfitter: nonesuch is neither a variable nor a program in PATH\n"
 
 
+def test_mark_of_a_command_is_explained_though_no_layer_has_it(user: User) -> None:
+    """Where the system is not Linux commands see it."""
+    done = user.run("env", "explain", "OUTFITTER_MARK")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.startswith(b"outfitter: OUTFITTER_MARK is not a part of the contract: where ")
+
+
 def test_only_the_named_are_in_the_object(user: User) -> None:
     told = explained(user, "HOME", "sh")
     assert set(told["variables"]) == {"HOME"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...env.names import MARK
 from . import asking
 from .output import emit, emit_json, painter, say, write_whole
 from .show import how_much
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from ...protocol.jsontext import Json
     from ..wishes import Flags
 
+_MARK_MEANS = (
+    "where the system is not Linux, Outfitter sets it for each command when it starts, to find and end what "
+    "the command leaves behind"
+)
+
 
 def explain(names: Sequence[str], flags: Flags) -> int:
     """Prints it; returns the exit status, 1 when a name means nothing here. Raises OutfitterError."""
@@ -22,6 +28,9 @@ def explain(names: Sequence[str], flags: Flags) -> int:
     told = asking.explain(flags, show, programs=programs, login=flags["login"])
     _drop_missing(told, flags["program"])
     unknown = [name for name in names if name not in told["variables"] and name not in told["programs"]]
+    if MARK in unknown:
+        unknown.remove(MARK)
+        say(f"{MARK} is not a part of the contract: {_MARK_MEANS}")
     if flags["anonymous"]:
         from ...host.facts import home
         from ...providers.inherited import load
