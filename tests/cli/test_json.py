@@ -52,6 +52,14 @@ def test_kill_says_whether_it_still_ran(server: Server, user: User) -> None:
     assert told(user, "kill", started) == {"running": True}
 
 
+def test_a_detached_command_s_id_is_an_event(server: Server, user: User) -> None:
+    done = user.run("run", "--on", server.url, "--detach", "--json", "--", "sleep", "60")
+    event = json.loads(done.stdout)
+    [listed] = told(user, "ps")
+    assert event == {"event": "detached", "id": listed["id"]}
+    assert told(user, "kill", event["id"]) == {"running": True}
+
+
 def test_copy_says_what_was_copied(user: User) -> None:
     (user.home / "tree").mkdir()
     (user.home / "tree" / "a").write_bytes(b"12345")
