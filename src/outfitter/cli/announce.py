@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from json import dumps
 
 from .. import VERSION
+from ..protocol.jsontext import dumps  # a server loads it anyway, and somebody waits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def announce(where: Mapping[str, object], limited: str = "") -> None:

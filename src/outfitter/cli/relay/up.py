@@ -57,7 +57,7 @@ def up(flags: dict[str, Any]) -> int:
         shown.line(said)
         where = f"noise+{url}/{environment_id}"
         shown.step("run a command there, from any terminal of yours")
-        command = ("uname", "-n")
+        command = ["uname", "-n"]
         shown.command(shlex.join(("run", "--on", where, "--", *command)))
         if as_json:
             announce({**loads(said), "commands": shown.commands})
