@@ -206,6 +206,21 @@ def test_agent_runs_on_a_server_with_what_commands_have_there(user: User, projec
     assert (done.returncode, done.stdout) == (0, b"7\nyes\nskill\n"), done.stderr
 
 
+def test_what_an_agent_prints_can_be_told_as_events(user: User) -> None:
+    program = user.home / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho hello; exit 3\n")
+    program.chmod(0o755)
+    done = user.run(
+        "agent", "run", "codex", "--json", "--", "x", env={"PATH": f"{program.parent}:/usr/bin:/bin"}
+    )
+    assert done.returncode == 3, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"event": "output", "stream": "stdout", "text": "hello\n"},
+        {"event": "exited", "exitCode": 3},
+    ]
+
+
 def test_agent_can_be_confined_on_the_executor(user: User) -> None:
     program = user.home / "codex"
     program.write_text("#!/bin/sh\ntouch /var/tmp/outfitter-escaped || echo confined\n")

@@ -1,19 +1,19 @@
-"""--json: every command that answers something has it, and prints one JSON value on stdout."""
+"""--json: every command has it, and prints JSON on stdout. Those that run on are in test_announce.py."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import click
 import pytest
 
+from outfitter.cli.flags import JSON
+from outfitter.cli.options import option
 from tests.support.servers import Server
 
 from .commandline import User
-from .test_help import PAGES
-
-# They run until they are stopped, or speak with an agent.
-WITHOUT = {"serve", "forward", "up", "rendezvous serve", "hook claude", "hook codex"}
+from .test_help import PAGES, pages
 
 
 def told(user: User, *args: str, status: int = 0) -> Any:
@@ -22,19 +22,42 @@ def told(user: User, *args: str, status: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
-def test_every_command_that_answers_has_it() -> None:
-    missing = set()
-    for typed, command in PAGES.items():
+def without(pages: dict[str, click.Command]) -> list[str]:
+    """The commands that do something and have no --json. Nobody is exempt."""
+    found = []
+    for typed, command in pages.items():
         options = {option for param in command.params for option in param.opts}
-        answers = not getattr(command, "commands", None)
-        if answers and "--json" not in options:
-            missing.add(typed.removeprefix("outfitter "))
-    assert missing == WITHOUT
+        does = not isinstance(command, click.Group) or command.invoke_without_command
+        if does and "--json" not in options:
+            found.append(typed)
+    return found
+
+
+def test_every_command_has_it() -> None:
+    assert without(PAGES) == []
+    # Groups were looked into, and those that answer by themselves.
+    assert {"outfitter serve", "outfitter env", "outfitter env lock", "outfitter pool run"} <= set(PAGES)
+    assert len(PAGES) > 50
+
+
+def test_a_new_command_without_it_is_found() -> None:
+    plain, answering = click.Command("plain"), click.Group("answering", invoke_without_command=True)
+    inner = click.Group("inner", commands=[plain, click.Command("json", params=[option(JSON)])])
+    made = click.Group("made", commands=[inner, answering])
+    assert without(dict(pages(made, "made"))) == ["made inner plain", "made answering"]
 
 
 def test_kill_says_whether_it_still_ran(server: Server, user: User) -> None:
     started = user.run("run", "--on", server.url, "--detach", "--", "sleep", "60").stdout.decode().strip()
     assert told(user, "kill", started) == {"running": True}
+
+
+def test_a_detached_command_s_id_is_an_event(server: Server, user: User) -> None:
+    done = user.run("run", "--on", server.url, "--detach", "--json", "--", "sleep", "60")
+    event = json.loads(done.stdout)
+    [listed] = told(user, "ps")
+    assert event == {"event": "detached", "id": listed["id"]}
+    assert told(user, "kill", event["id"]) == {"running": True}
 
 
 def test_copy_says_what_was_copied(user: User) -> None:
@@ -71,6 +94,22 @@ def test_what_is_json_already_takes_the_flag_too(user: User) -> None:
     for args in (("env", "export"), ("env", "export", "--json", "--format", "shell")):
         done = user.run(*args)
         assert (done.returncode, b"name one format" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_hook_answers_the_same_with_it(user: User, agent: str) -> None:
+    said = json.dumps({"hook_event_name": "SessionStart", "cwd": str(user.home), "session_id": "x"}).encode()
+    env = {"CLAUDE_ENV_FILE": str(user.home / "variables")}
+    plain, flagged = (user.run("hook", agent, *more, input=said, env=env) for more in ((), ("--json",)))
+    assert (flagged.returncode, flagged.stdout) == (0, plain.stdout)
+    assert json.loads(flagged.stdout)["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+
+
+def test_what_a_hook_prints_for_files_is_json_with_it(user: User) -> None:
+    assert "hooks" in told(user, "hook", "claude", "--print-settings")
+    for flag, file in (("--print-config", "config.toml"), ("--print-environments", "environments.toml")):
+        text = user.run("hook", "codex", flag).stdout.decode()
+        assert told(user, "hook", "codex", flag) == {"file": file, "text": text}
 
 
 def test_first_contract_is_an_object(user: User) -> None:

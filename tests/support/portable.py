@@ -177,6 +177,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "end_to_end/test_upgrade.py",
         "end_to_end/test_upgrade_codex.py",
         "cli/test_upgrade.py",
+        "cli/test_announce.py::test_a_server_that_replaces_itself_says_no_second_first_line",
         "client/test_token.py::test_a_token_is_read_again_when_the_client_dials_again",
         "host/test_reexec.py",
     ),

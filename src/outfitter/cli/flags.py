@@ -49,6 +49,9 @@ class Flag:
         return () if self.kind in ("list", "pairs") else self.initial
 
 
+# Of commands that run until they are stopped.
+JSON_FIRST = Flag("--json", "flag", "Print a JSON object as the first line: url, pid and more.")
+
 # Of an executor that dials out.
 DIALS_OUT: tuple[Flag, ...] = (
     Flag("--remote", "text", "Dial out and serve through the relay of this registry (http(s)://...).", "URL"),
@@ -308,6 +311,7 @@ SERVE: tuple[Flag, ...] = (
     *DIALS_OUT,
     *DIRECTLY,
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
+    JSON_FIRST,
 )
 
 # What `serve` takes only with --remote.
@@ -397,12 +401,14 @@ _STRICT = Flag("--strict", "flag", "Exit with status 1 if the environment cannot
 HOOK_CLAUDE: tuple[Flag, ...] = (
     _STRICT,
     Flag("--print-settings", "flag", "Print the lines to add to Claude Code's settings.json."),
+    JSON_ALREADY,
 )
 HOOK_CODEX: tuple[Flag, ...] = (
     _STRICT,
     Flag("--env", "flag", "Also print the variables, for a Codex that accepts them."),
     Flag("--print-config", "flag", "Print the lines to add to Codex's config.toml."),
     Flag("--print-environments", "flag", "Print the lines to add to Codex's environments.toml."),
+    Flag("--json", "flag", "With --print-...: print a JSON object. Other output is JSON already."),
 )
 
 

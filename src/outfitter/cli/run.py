@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from ..client.feed import ProcessFeed
@@ -192,7 +193,8 @@ class _Run:
             return NOT_STARTED
         process.keep()
         self._records.leave(started)
-        print(started.id, flush=True)
+        told = dumps({"event": "detached", "id": started.id}) if self._flags["json"] else started.id
+        print(told, flush=True)
         say(f"left running; {self._kept(client)}: outfitter attach {started.id}")
         return 0
 

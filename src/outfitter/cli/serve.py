@@ -11,6 +11,7 @@ from ..server.settings import ServerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..host.limits import ServerLimits
@@ -48,7 +49,16 @@ def serve(flags: Flags) -> int:
 
         return gate(hosts, check, users)
 
-    return serve_websocket(place, settings, make_gate, check, certificates, watchers_of(flags, listens=True))
+    watchers = watchers_of(flags, listens=True)
+    return serve_websocket(place, settings, make_gate, check, certificates, watchers, _announce(flags))
+
+
+def _announce(flags: Flags) -> Callable[[str, str], None] | None:
+    if not flags["json"]:
+        return None
+    from .announce import announce
+
+    return lambda url, limited: announce({"url": url}, limited)
 
 
 def begin_log(flags: Flags) -> None:

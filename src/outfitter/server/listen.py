@@ -104,9 +104,11 @@ def serve_websocket(
     check: Check | None,
     certificates: Certificates | None = None,
     watchers: Watchers | None = None,
+    announce: Callable[[str, str], None] | None = None,
 ) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
+    `announce` gets the URL, and by what commands are limited, if they are; without it they are printed.
     SIGHUP has `check` read its files again, and ends the connections that it does not admit any more; the
     audit log of `watchers` is opened again. SIGUSR1 drains: the server ends when no session is in use. On
     SIGUSR2 the server replaces itself by a new version, which comes here again, with what it was left. With
@@ -151,8 +153,11 @@ def serve_websocket(
         },
     )
     if left is None:
-        sys.stdout.write(f"{place.url}\n{limited}")
-        sys.stdout.flush()
+        if announce is not None:
+            announce(place.url, limited)
+        else:
+            sys.stdout.write(f"{place.url}\n{_line(limited)}")
+            sys.stdout.flush()
     from ..transport.listener import Listener
 
     def drains(why: str) -> None:
@@ -272,7 +277,7 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
-    sys.stderr.write(_limit(settings))  # stdout is the client's
+    sys.stderr.write(_line(_limit(settings)))  # stdout is the client's
     _assume(settings)
     _check_configuration()
     loop = EpollLoop()
@@ -298,12 +303,16 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
 
 
 def _limit(settings: ServerSettings) -> str:
-    """Limits this process and all its commands, if that is wanted; returns a line that says by what."""
+    """Limits this process and all its commands, if that is wanted; returns by what."""
     if settings.allowance is None:
         return ""
     from ..host.limits import apply
 
-    return f"limits: {apply(settings.allowance)}\n"
+    return apply(settings.allowance)
+
+
+def _line(limited: str) -> str:
+    return f"limits: {limited}\n" if limited else ""
 
 
 def _fence(loop: EpollLoop, settings: ServerSettings, heard: Callable[[], float]) -> Fence | None:
@@ -367,14 +376,20 @@ def serve_remote(
     settings: ServerSettings,
     dial_out: Callable[[EpollLoop, Callable[[Serving], None], Callable[[str], None]], Dialling],
     watchers: Watchers | None = None,
+    limited: Callable[[str], None] | None = None,
 ) -> int:
     """Serves what comes through a connection that we have dialled, until SIGTERM or SIGINT; returns the exit
     status. `dial_out` gets the loop, what to do with each connection, and whom to tell why it cannot go on.
+    `limited` gets by what commands are limited, if they are; without it that is printed.
 
     Raises SettingInvalid, HostUnsupported.
     """
-    sys.stdout.write(_limit(settings))
-    sys.stdout.flush()
+    by = _limit(settings)
+    if limited is not None:
+        limited(by)
+    else:
+        sys.stdout.write(_line(by))
+        sys.stdout.flush()
     _assume(settings)
     _check_configuration()
     loop = EpollLoop()

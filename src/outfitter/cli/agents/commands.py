@@ -36,7 +36,7 @@ def agent_group() -> None:
     Flag("--cwd", "text", "Start the agent in this directory of the executor.", "PATH"),
     Flag("--tty", "flag", "Allocate a terminal.", short="-t"),
     Flag("--dry-run", "flag", "Show the command and its environment, and start nothing."),
-    Flag("--json", "flag", "With --dry-run: print a JSON object."),
+    Flag("--json", "flag", "Print one JSON line per event, as run does; with --dry-run, a JSON object."),
 )
 @click.argument("backend", metavar="AGENT")
 @click.argument("prompt", nargs=-1, metavar="[-- PROMPT]")

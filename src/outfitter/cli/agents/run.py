@@ -106,7 +106,7 @@ class _Launch:
             process = await start(client, spec, tty=tty, stdin=tty is not None, sandbox=confined)
         except RequestFailed as error:
             return not_started(spec.argv[0], spec.cwd, error.message, error.data)
-        flags = {**self._flags, "json": False, "timeout": None}
+        flags = {**self._flags, "timeout": None}
         return await follow(
             client,
             process,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...agents.hooks import codex_answer, codex_config, codex_environments
 from ...record import replace
-from ..env.output import emit
+from ..env.output import emit, emit_json
 from .session import HookSession, ourselves, run
 
 TYPE_CHECKING = False
@@ -21,13 +21,13 @@ def codex(flags: Mapping[str, Any]) -> int:
     """Returns the exit status."""
     if flags["print_environments"]:
         program, *words = ourselves()
-        emit(codex_environments(program, words).rstrip("\n"))
+        _print("environments.toml", codex_environments(program, words), flags)
         return 0
     if flags["print_config"]:
         from shlex import join
 
         words = [*ourselves(), "hook", "codex", *(["--env"] if flags["env"] else [])]
-        emit(codex_config(join(words)).rstrip("\n"))
+        _print("config.toml", codex_config(join(words)), flags)
         return 0
 
     def apply(session: HookSession) -> Answer:
@@ -38,3 +38,10 @@ def codex(flags: Mapping[str, Any]) -> int:
         return replace(session.answer(_RUN if change.set or change.unset else ""), env=None)
 
     return run(apply, codex_answer, lambda _: None, strict=flags["strict"])
+
+
+def _print(file: str, text: str, flags: Mapping[str, Any]) -> None:
+    if flags["json"]:
+        emit_json({"file": file, "text": text})
+    else:
+        emit(text.rstrip("\n"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..flags import DIALS_OUT, JSON, Flag
+from ..flags import DIALS_OUT, JSON, JSON_FIRST, Flag
 from ..options import has
 
 _ROLES = ("execute", "use", "execute-pool", "use-pool")  # as `relay.authority` has them
@@ -48,6 +48,7 @@ def rendezvous_group() -> None:
         "FILE",
     ),
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
+    JSON_FIRST,
 )
 def rendezvous_serve_command(**flags: Any) -> int:
     """Run the registry and the rendezvous.
@@ -164,6 +165,7 @@ def rendezvous_key_command(**flags: Any) -> int:
     Flag("--connect", "text", "The server that the streams go to: ws://HOST:PORT or wss://HOST:PORT.", "URL"),
     *DIALS_OUT,
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
+    JSON_FIRST,
 )
 def forward_command(**flags: Any) -> int:
     """Make an exec-server that listens reachable through a relay.
@@ -199,6 +201,11 @@ def enrol_command(url: str, **flags: Any) -> int:
     Flag("--environment", "text", "What the executor is called.", "ID", "here"),
     Flag("--listen", "text", "Where the rendezvous listens.", "URL", "ws://127.0.0.1:0"),
     Flag("--store", "text", "The file that the rendezvous keeps its state in.", "FILE"),
+    Flag(
+        "--json",
+        "flag",
+        "Print JSON lines: url, pid and more once the executor is connected, then what the command printed.",
+    ),
 )
 def up_command(**flags: Any) -> int:
     """Try remote executors on one machine.

@@ -22,7 +22,7 @@ def forward(flags: dict[str, Any]) -> int:
     destination = parse_address(flags["connect"])
     if destination.socket_path is not None:
         raise SettingInvalid("--connect takes ws://HOST:PORT or wss://HOST:PORT")
-    remote = Remote({**flags, "remote_transport": "noise", "aws_sigv4": False})
+    remote = Remote({**flags, "remote_transport": "noise", "aws_sigv4": False}, destination.text)
     loop = EpollLoop()
     failed: list[str] = []
 

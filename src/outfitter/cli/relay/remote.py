@@ -18,6 +18,7 @@ from ...relay.pinned import AcceptedHarnesses, kept_keys
 from ...relay.reach import token_file
 from ...relay.registry import Registry
 from ...server.listen import serve_remote as serve
+from ..announce import announce
 from ..serve import begin_log, settings_of, watchers_of
 
 if TYPE_CHECKING:
@@ -34,8 +35,11 @@ _KEY_VARIABLE = "CODEX_API_KEY"  # what the reference takes
 class Remote:
     """What the flags of an executor that dials out come to."""
 
-    def __init__(self, flags: dict[str, Any]) -> None:
-        """Raises SettingInvalid."""
+    def __init__(self, flags: dict[str, Any], destination: str | None = None) -> None:
+        """`destination` is the server that streams go on to, if it is not this one. Raises SettingInvalid."""
+        self._as_json: bool = flags["json"]
+        self._limits = ""
+        self._destination = destination
         self._environment_id: str = flags["environment_id"]
         if self._environment_id is None:
             raise SettingInvalid("--remote needs --environment-id: whose executor is this?")
@@ -78,10 +82,24 @@ class Remote:
         executor.on_ready = self._ready
         return executor
 
+    def limited(self, by: str) -> None:
+        """By what commands are limited: a part of the line that follows."""
+        self._limits = by
+
     def _ready(self) -> None:
+        if self._as_json:
+            announce(self._told(), self._limits)
+            return
         print(f"{self._environment_id} is connected to {self._registry.text}", flush=True)
         if self._public is not None:
             print(f"its key is {fingerprint(self._public)}", flush=True)
+
+    def _told(self) -> dict[str, object]:
+        registry, environment = self._registry.text, self._environment_id
+        told: dict[str, object] = {"environment": environment, "registry": registry}
+        if self._public is not None:  # else the service alone knows how its users get here
+            told = {"url": f"noise+{registry}/{environment}", **told, "key": fingerprint(self._public)}
+        return told if self._destination is None else {**told, "connect": self._destination}
 
     def check(self) -> None:
         """Raises SettingInvalid, if it had to end for what came on standard input."""
@@ -98,7 +116,8 @@ def serve_remote(flags: dict[str, Any]) -> int:
         raise SettingInvalid("--fence cannot be used with --remote-transport direct: nobody asks its clients")
     remote = Remote(flags)
     # Whoever comes through a relay comes from another machine.
-    status = serve(settings_of(flags, private=False), remote.executor, watchers_of(flags))
+    limited = remote.limited if flags["json"] else None
+    status = serve(settings_of(flags, private=False), remote.executor, watchers_of(flags), limited)
     remote.check()
     return status
 

@@ -18,6 +18,7 @@ from ...relay.limits import raise_file_limit, room
 from ...relay.service import Service
 from ...relay.store import open_store
 from ...transport.sockets import TcpPlace
+from ..announce import announce
 from ..console import say
 from ..serve import begin_log, certificates_of
 from ..table import ago, table
@@ -61,7 +62,12 @@ def serve(flags: dict[str, Any]) -> int:
 
         service.gate, service.metrics = watching, relay_metrics(service).text
     stop_on_signals(loop)
-    print(public.replace("ws", "http", 1), flush=True)
+    url = public.replace("ws", "http", 1)
+    if flags["json"]:
+        # Behind a proxy the URL is the proxy's, which has to know our port.
+        announce({"url": url, "listen": place.url})
+    else:
+        print(url, flush=True)
     loop.run()
     service.stop()
     service.leave("the service is stopping; come back")

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from json import loads
 from typing import Any
 
 from ...errors import SettingInvalid
@@ -19,6 +20,7 @@ from ...relay.authority import Authority
 from ...relay.known import Known, folder
 from ...relay.registry import enrol
 from ...relay.store import SqliteStore
+from ..announce import announce, tell
 from .rendezvous import default_store
 
 _SECONDS = 30.0  # for a child to say that it is there
@@ -36,22 +38,35 @@ def up(flags: dict[str, Any]) -> int:
     children: list[subprocess.Popen[bytes]] = []
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    as_json: bool = flags["json"]
+    shown = _Shown(as_json=as_json)
+    more = ("--json",) if as_json else ()
     try:
-        _show("host a rendezvous")
-        service = _start(children, "rendezvous", "serve", "--store", store, "--listen", flags["listen"])
-        url = _first_line(service)
-        print(f"    {url}")
-        _show("enrol this machine as an executor, and yourself as its user")
+        shown.step("host a rendezvous")
+        words = ("rendezvous", "serve", "--store", store, "--listen", flags["listen"], *more)
+        said = _first_line(_start(children, shown, *words))
+        url = loads(said)["url"] if as_json else said
+        shown.line(url)
+        shown.step("enrol this machine as an executor, and yourself as its user")
         for role in (EXECUTE, USE):
+            shown.command(f"rendezvous code {environment_id} --role {role} | outfitter enrol {url}")
             _enrol(store, url, environment_id, role)
-        _show("serve")
-        executor = _start(children, "serve", "--remote", url, "--environment-id", environment_id)
-        print(f"    {_first_line(executor)}")
+        shown.step("serve")
+        words = ("serve", "--remote", url, "--environment-id", environment_id, *more)
+        said = _first_line(_start(children, shown, *words))
+        shown.line(said)
         where = f"noise+{url}/{environment_id}"
-        _show("run a command there, from any terminal of yours")
-        print(f"    $ outfitter run --on {where} -- uname -n")
-        _run("run", "--on", where, "--", "uname", "-n")
-        print("\nReady. Ctrl-C ends the executor and the rendezvous.", flush=True)
+        shown.step("run a command there, from any terminal of yours")
+        command = ["uname", "-n"]
+        shown.command(shlex.join(("run", "--on", where, "--", *command)))
+        if as_json:
+            announce({**loads(said), "commands": shown.commands})
+        output = _run("run", "--on", where, "--", *command)
+        if as_json:
+            tell({"command": command, "exitCode": 0, "stdout": output})
+        else:
+            sys.stdout.write("    " + output)
+            print("\nReady. Ctrl-C ends the executor and the rendezvous.", flush=True)
         return _wait(children)
     except KeyboardInterrupt:
         return 0
@@ -63,16 +78,34 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _show(what: str) -> None:
-    print(f"# {what}", flush=True)
+class _Shown:
+    """The steps, for people as they are made; a program is told the commands with the first line."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.commands: list[str] = []
+        self._silent = as_json
+
+    def step(self, what: str) -> None:
+        self._print(f"# {what}")
+
+    def command(self, words: str) -> None:
+        self.commands.append(f"outfitter {words}")
+        self.line(f"$ outfitter {words}")
+
+    def line(self, text: str) -> None:
+        self._print(f"    {text}")
+
+    def _print(self, line: str) -> None:
+        if not self._silent:
+            print(line, flush=True)
 
 
 def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "outfitter", *words]
 
 
-def _start(children: list[subprocess.Popen[bytes]], *words: str) -> subprocess.Popen[bytes]:
-    print(f"    $ outfitter {shlex.join(words)}", flush=True)
+def _start(children: list[subprocess.Popen[bytes]], shown: _Shown, *words: str) -> subprocess.Popen[bytes]:
+    shown.command(shlex.join(words))
     # A session of their own: Ctrl-C is ours, and they end in order.
     child = subprocess.Popen(
         _command(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
@@ -94,9 +127,6 @@ def _first_line(child: subprocess.Popen[bytes]) -> str:
 
 
 def _enrol(store: str, url: str, environment_id: str, role: str) -> None:
-    print(
-        f"    $ outfitter rendezvous code {environment_id} --role {role} | outfitter enrol {url}", flush=True
-    )
     opened = SqliteStore(store)
     try:
         code = Authority(opened, time.time, "ws://localhost").code(f"{role} of up", environment_id, role)
@@ -107,11 +137,12 @@ def _enrol(store: str, url: str, environment_id: str, role: str) -> None:
     known.keep(known.token_file(url, answer.environment_id, answer.role), answer.token + "\n")
 
 
-def _run(*words: str) -> None:
+def _run(*words: str) -> str:
+    """What a command has printed. Raises SettingInvalid."""
     done = subprocess.run(_command(*words), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS)
-    sys.stdout.write("    " + done.stdout.decode(errors="replace"))
     if done.returncode:
         raise SettingInvalid(f"the command did not run: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode(errors="replace")
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> int:
