@@ -1,6 +1,6 @@
 """Many clients in one process of their own, which can be frozen or killed: `python -m tests.support.crowd`.
 
-Arguments: port, how many, and what they do once each has a session. "listen" starts a command with output and
+Arguments: the server's URL, how many, and what they do once each has a session. "listen" starts a command with output and
 reads; "flood" asks without end and reads nothing. Prints one line when all have begun.
 """
 
@@ -11,7 +11,7 @@ import selectors
 import socket
 import sys
 
-from .raw import UPGRADE, frame
+from .raw import UPGRADE, address, frame, unconnected
 from .wire import start_params
 
 COMMAND = ["/bin/sh", "-c", "head -c 100000 /dev/zero; exec sleep 1000"]
@@ -20,12 +20,13 @@ _ASKED = frame(b'{"id":9,"method":"process/list","params":{}}') * 50
 
 
 def main() -> None:
-    port, count, how = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    url, count, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     greeting = _HEAD.encode() + _message(1, "initialize", {"clientName": "crowd"})
     greeting += frame(b'{"method":"initialized"}') + _message(2, "process/start", start_params("p", COMMAND))
     crowd = []
     for _ in range(count):
-        one = socket.create_connection(("127.0.0.1", port))
+        one = unconnected(url)
+        one.connect(address(url))
         one.sendall(greeting)
         crowd.append(one)
     for one in crowd:

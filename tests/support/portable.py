@@ -206,7 +206,6 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "a hundred looks by lsof take longer than strangers may": (
         "end_to_end/test_robustness.py::test_many_idle_connections_harm_nobody",
-        "end_to_end/test_chaos.py",
     ),
     "it makes calls of Linux's C library fail, epoll and pidfd among them": ("end_to_end/test_faults.py",),
     "what others see of a server is what the system shows": (

@@ -1,4 +1,4 @@
-"""A TCP peer that speaks just enough WebSocket to misbehave: never reads, cuts frames, sends garbage."""
+"""A peer that speaks just enough WebSocket to misbehave: never reads, cuts frames, sends garbage."""
 
 from __future__ import annotations
 
@@ -19,15 +19,26 @@ UPGRADE = {
 ACCEPT = "ICX+Yqv66kxgM0FcWaLWlFLwTAI="  # what RFC 6455 says for that key
 
 
+def unconnected(url: str) -> socket.socket:
+    return socket.socket(socket.AF_UNIX if url.startswith("unix:") else socket.AF_INET)
+
+
+def address(url: str) -> str | tuple[str, int]:
+    """What to connect to, for a server on loopback or on a unix socket."""
+    if url.startswith("unix:"):
+        return url.removeprefix("unix:")
+    return "127.0.0.1", int(url.rpartition(":")[2])
+
+
 class Raw:
-    """One TCP connection. Nothing is read unless a method says so."""
+    """One connection. Nothing is read unless a method says so."""
 
     def __init__(self, server: Server, *, receive_buffer: int | None = None) -> None:
-        self.socket = socket.socket()
+        self.socket = unconnected(server.url)
         if receive_buffer is not None:  # a small window fills at once
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(20 * SECOND)
-        self.socket.connect(("127.0.0.1", server.port))
+        self.socket.connect(address(server.url))
         self._read = b""
         self._next = 1
 
