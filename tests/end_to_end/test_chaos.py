@@ -307,7 +307,8 @@ def test_peer_that_sends_anything_hurts_nobody(tmp_path: Path) -> None:
     tell(f"seed {seed}")
     anything = Anything(folder, seed)
     chance = random.Random(seed)
-    with serving("outfitter", tmp_path, *FLAGS, listen=listening(tmp_path)) as server, Peer(server) as neighbour:
+    where = listening(tmp_path)
+    with serving("outfitter", tmp_path, *FLAGS, listen=where) as server, Peer(server) as neighbour:
         _round(server, anything, chance)
         for number in range(FUZZ_ROUNDS):
             _round(server, anything, chance)

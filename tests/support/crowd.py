@@ -1,7 +1,7 @@
 """Many clients in one process of their own, which can be frozen or killed: `python -m tests.support.crowd`.
 
-Arguments: the server's URL, how many, and what they do once each has a session. "listen" starts a command with output and
-reads; "flood" asks without end and reads nothing. Prints one line when all have begun.
+Arguments: the server's URL, how many, and what they do once each has a session. "listen" starts a command
+with output and reads; "flood" asks without end and reads nothing. Prints one line when all have begun.
 """
 
 from __future__ import annotations

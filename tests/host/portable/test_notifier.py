@@ -71,7 +71,7 @@ def test_changes_are_told_and_the_end_of_a_folder(tmp_path: Path, monkeypatch: p
 def test_what_came_and_went_before_watchfiles_looked_is_told_to_be_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It tells that something came, we see it, and it is gone before the next look, of which it tells nothing."""
+    """It tells that something came, which is gone before its next look: of that it tells nothing."""
     says: queue.Queue[set[tuple[int, str]] | None] = queue.Queue()
     monkeypatch.setattr(watchfiles, "watch", lambda *paths, **flags: iter(says.get, None))
     fleeting = tmp_path / "fleeting"
