@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from outfitter.core.marks import Marks
 from outfitter.host.portable import descendants
-from outfitter.host.portable.descendants import _below, leads, read, spread
+from outfitter.host.portable.descendants import _below, leads, read, spread, table
 from outfitter.host.portable.exits import waitpid, watch_exit
 from tests.support.machine import wait_until
 
@@ -52,6 +56,50 @@ def test_a_circle_of_parents_is_no_endless_loop() -> None:
 
 def test_all_below_a_process_are_found() -> None:
     assert _below(70, read(SAID)) == {71, 72}
+
+
+@pytest.fixture
+def ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `ps` that does what its test says, on a system that was not asked yet."""
+    monkeypatch.setattr(descendants, "_PS", (str(tmp_path / "ps"),))
+    monkeypatch.setattr(descendants, "_way", 0)
+    monkeypatch.setattr(descendants, "_understood", False)
+    return tmp_path / "ps"
+
+
+def says(ps: Path, script: str) -> None:
+    ps.write_text(f"#!/bin/sh\n{script}\n")
+    ps.chmod(0o755)
+
+
+WITH_ENVIRONMENT = (
+    f'case "$*" in *-E*) echo "7 1 7 S sleep 9 OUTFITTER_MARK={MARK}" ;; *) echo 7 1 7 S ;; esac'
+)
+
+
+@pytest.mark.parametrize("once", ["kill -9 $$", "kill -15 $$"])
+def test_a_look_that_was_ended_is_no_reason_to_look_for_less(ps: Path, once: str) -> None:
+    says(ps, once)
+    with pytest.raises(OSError, match="has failed"):
+        table()
+    says(ps, WITH_ENVIRONMENT)
+    assert [row.mark for row in table()] == [MARK]
+    says(ps, "exit 1")  # which would mean that it does not know -E, had it not answered before
+    with pytest.raises(OSError, match="status 1"):
+        table()
+    says(ps, WITH_ENVIRONMENT)
+    assert [row.mark for row in table()] == [MARK]
+
+
+def test_ps_that_shows_no_environment_is_asked_for_the_rest(ps: Path) -> None:
+    says(ps, 'case "$*" in *-E*) exit 1 ;; esac; echo 7 1 7 S')
+    assert [(row.pid, row.mark) for row in table()] == [(7, 0)]
+
+
+def test_a_signal_for_our_group_does_not_end_a_look(ps: Path) -> None:
+    """Ctrl-C, or SIGTERM for a server and whatever is in its group."""
+    says(ps, f"exec {sys.executable} -c 'import os; print(7, 1, os.getpgrp(), \"S\")'")
+    assert [row.group for row in table()] != [os.getpgrp()]
 
 
 def leader(script: str) -> subprocess.Popen[bytes]:

@@ -54,6 +54,7 @@ _leaders: dict[int, int] = {}  # the mark of each that we started, by its number
 _left: set[int] = set()  # of these groups, those whose leader has ended before the others
 _leaving = allocate_lock()  # for both, as threads reap the leaders
 _way = 0  # of `_WAYS`: the first that this system's `ps` understands
+_understood = False  # whether it has
 
 
 class Row:
@@ -129,7 +130,7 @@ def _peopled(group: int) -> bool:
 
 def table() -> list[Row]:
     """Every process that can be seen, but the one that looks. Raises OSError."""
-    global _way
+    global _way, _understood
     while True:
         ps = next((path for path in _PS if os.access(path, os.X_OK)), _PS[0])
         with subprocess.Popen(
@@ -138,6 +139,7 @@ def table() -> list[Row]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={"LC_ALL": "C"},
+            start_new_session=True,  # what ends us by our group, such as Ctrl-C, must not end the look
         ) as looking:
             try:
                 said, _ = looking.communicate(timeout=_SECONDS)
@@ -145,7 +147,10 @@ def table() -> list[Row]:
                 looking.kill()
                 raise OSError(errno.ETIMEDOUT, "`ps` has not answered") from None
         if looking.returncode == 0:
+            _understood = True
             return [row for row in read(said) if row.pid != looking.pid]
+        if looking.returncode < 0 or _understood:
+            raise OSError(errno.EIO, f"`ps` has failed with status {looking.returncode}")
         _way += 1
         if _way == len(_WAYS):
             _way = 0
