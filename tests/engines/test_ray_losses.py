@@ -1,7 +1,8 @@
 """Pools on Ray whose parts are killed and frozen: every lease ends or is told lost, and nothing runs twice.
 
 Real nodes, as processes of this machine. Each command writes to a journal, which is the witness. With
-OUTFITTER_CHAOS=1 there are 200 leases with 2,000 commands in each test: 12 minutes on two cores.
+OUTFITTER_CHAOS=1 there are 200 leases with 2,000 commands in each test: 12 minutes on two cores. With -s they
+say what they have seen.
 """
 
 from __future__ import annotations
@@ -134,9 +135,14 @@ def check(driver: Driver, outcomes: list[dict[str, object]], leases: int = LEASE
 def check_told(driver: Driver, since: float, bound: float, *reasons: str) -> None:
     """Every loss was told within its bound."""
     assert driver.losses
+    _tell(f"{len(driver.losses)} losses told after at most {max(driver.losses)[0] - since:.2f} s")
     for at, reason in driver.losses:
         assert reason in reasons
         assert at - since <= bound, f"{reason} was told {at - since:.2f} s later"
+
+
+def _tell(what: str) -> None:
+    print(f"\n  {what}", end="", flush=True)
 
 
 def check_nothing_is_left(cluster: RayCluster, driver: Driver, seconds: float = GONE_SECONDS) -> None:
@@ -146,10 +152,12 @@ def check_nothing_is_left(cluster: RayCluster, driver: Driver, seconds: float = 
         ours = {part: cluster.named(part) for part in (SERVER, KEEPER, str(driver.journal))}
         return [*(f"{part} {pids}" for part, pids in ours.items() if pids), *map(str, folder.glob("[!.]*/*"))]
 
+    begin = time.monotonic()
     try:
         wait_until(lambda: not left(), "nothing is left on the nodes", seconds)
     except AssertionError as error:
         raise AssertionError(f"{error}: {left()}") from None
+    _tell(f"nothing was left {time.monotonic() - begin:.2f} s later")
 
 
 def busy(cluster: RayCluster, part: str) -> tuple[RayNode, int]:
@@ -218,7 +226,9 @@ def test_a_frozen_node_wakes_and_runs_nothing_again(cluster: RayCluster) -> None
             before = set(driver.began())
         finally:
             node.thaw()
+        woke = time.monotonic()
         wait_until(lambda: not node.named(SERVER), "the servers of the node end when it wakes", GONE_SECONDS)
+        _tell(f"its last server ended {time.monotonic() - woke:.2f} s after it woke")
         # Some had a process already; what was asked before the freeze is not begun after it.
         assert set(driver.began()) - before <= begun
         check_nothing_is_left(cluster, driver)
@@ -239,15 +249,17 @@ def test_a_node_is_killed(cluster: RayCluster) -> None:
 
 def test_the_driver_freezes_and_its_commands_end_without_it(cluster: RayCluster) -> None:
     """The fence, with real retries: no attempt lives while the next one does."""
-    leases = 12
+    leases = LEASES if FULL_SIZE else 12
     with driving(cluster, retries=2, leases=leases) as driver:
         driver.wait_for(1)
         os.kill(driver.popen.pid, signal.SIGSTOP)
+        froze = time.monotonic()
         wait_until(
             lambda: not any(node.named(SERVER) for node in cluster.nodes),
             "servers without their driver end by themselves",
             FENCE + GONE_SECONDS,
         )
+        _tell(f"the last server ended {time.monotonic() - froze:.2f} s after the driver froze")
         os.kill(driver.popen.pid, signal.SIGCONT)
         assert check(driver, driver.finish(), leases) == 0
         lived = driver.lived()
