@@ -71,8 +71,8 @@ def _cold_tasks(cluster: RayCluster) -> tuple[float, float, int]:
 
 
 def _settled(cluster: RayCluster) -> list[int]:
-    """Ray's workers for tasks, when their number has not changed for a while: Ray starts them for many seconds
-    after the first task, and does not wait for them."""
+    """Ray's workers for tasks, when their number has not changed for a while: Ray still starts some when the
+    tasks are done."""
     workers: list[int] = []
     since = begin = time.perf_counter()
     while time.perf_counter() - since < _SETTLED_SECONDS and time.perf_counter() - begin < _SETTLING_SECONDS:
