@@ -33,6 +33,7 @@ _LEASE_CPUS, _TASK_CPUS = 0.5, 0.25  # the cluster has room for all leases and a
 _AT_LEAST: Final = {"renewals": 0.8, "commands": 0.9, "tasks": 1.0, "cold tasks": 4.0}
 _WARM_UP: Final = 64
 _COLD_COMMANDS: Final = 2000
+_SETTLED_SECONDS, _SETTLING_SECONDS = 4.0, 60.0
 _KEEPER, _SERVER, _WORKERS = "ray::SlotKeeper", "outfitter.cli.main", ("ray::IDLE", "ray::command")
 
 Arms = dict[str, Callable[[], Coroutine[Any, Any, float]]]
@@ -57,16 +58,30 @@ def rows(samples: int, *, quick: bool) -> list[Row]:
 
 
 def _cold_tasks(cluster: RayCluster) -> tuple[float, float, int]:
-    """Plain tasks per second on a cluster that has run nothing yet, the memory of its workers then, in KiB,
-    and how many there are: Ray starts more than run at a time."""
+    """Plain tasks per second on a cluster that has run nothing yet, the memory of its workers after that, in
+    KiB, and how many there are: Ray starts one for each processor, whatever runs at a time."""
     words = [sys.executable, "-m", "bench.raytasks", cluster.address, str(_COLD_COMMANDS), str(SLOTS)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None and child.stdout is not None
         rate = float(child.stdout.readline())
-        workers = [pid for part in _WORKERS for pid in cluster.named(part)]
+        workers = _settled(cluster)
         memory = pss_kb(workers)
         child.stdin.close()
     return rate, memory, len(workers)
+
+
+def _settled(cluster: RayCluster) -> list[int]:
+    """Ray's workers for tasks, when their number has not changed for a while: Ray still starts some when the
+    tasks are done."""
+    workers: list[int] = []
+    since = begin = time.perf_counter()
+    while time.perf_counter() - since < _SETTLED_SECONDS and time.perf_counter() - begin < _SETTLING_SECONDS:
+        time.sleep(0.2)
+        found = [pid for part in _WORKERS for pid in cluster.named(part)]
+        if len(found) != len(workers):
+            since = time.perf_counter()
+        workers = found
+    return workers
 
 
 async def _compared(address: str, samples: int, cluster: RayCluster | None = None) -> tuple[list[Row], float]:
@@ -91,17 +106,23 @@ async def _compared(address: str, samples: int, cluster: RayCluster | None = Non
             there = [await stack.enter_async_context(far.lease()) for _ in range(SLOTS)]
             here = [await stack.enter_async_context(near.lease()) for _ in range(SLOTS)]
             direct = await stack.enter_async_context(outfitter.connect(stack.enter_context(_server())))
+            many = 10 * samples
+            # Before any task has run: Ray starts and ends workers for tasks long after them, which would take
+            # the processors from whichever comes next.
+            commands = await _turns(
+                {"far": lambda: _rate(there, many), "near": lambda: _rate(here, many)}, rounds
+            )
             tasks, actor = RayTasks(_TASK_CPUS), RayActor(num_cpus=_TASK_CPUS)
             await asyncio.to_thread(tasks.rate, _WARM_UP, IN_FLIGHT)
-            many = 10 * samples
-            commands = await _turns(
+            beside = await _turns(
                 {
                     "far": lambda: _rate(there, many),
-                    "near": lambda: _rate(here, many),
                     "tasks": lambda: asyncio.to_thread(tasks.rate, many, IN_FLIGHT),
                 },
                 rounds,
             )
+            if cluster is not None:
+                await asyncio.to_thread(_settled, cluster)
             once = await _turns(
                 {
                     "far": lambda: _true(there[0]),
@@ -129,7 +150,7 @@ async def _compared(address: str, samples: int, cluster: RayCluster | None = Non
         _ratio(
             "commands/s: local leases / Ray", commands["near"], commands["far"], 1 / _AT_LEAST["commands"]
         ),
-        _ratio("commands/s: warm Ray tasks / leases", commands["tasks"], commands["far"], _AT_LEAST["tasks"]),
+        _ratio("commands/s: warm Ray tasks / leases", beside["tasks"], beside["far"], _AT_LEAST["tasks"]),
         *memory,
     ], leased
 

@@ -8,6 +8,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -101,6 +102,18 @@ def test_addresses_that_cannot_work_are_told(cluster: RayCluster) -> None:
 
     with pytest.raises(EngineFailed, match="Ray's client protocol"):
         asyncio.run(RayEngine("ray://head:10001").open())
+
+
+def test_a_call_that_never_returns_is_given_up_and_holds_up_no_end(
+    cluster: RayCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outfitter.pool import ray as engine
+
+    monkeypatch.setattr(engine, "HEAD_SECONDS", 0.1 * SECOND)
+    never = threading.Event()
+    with pytest.raises(TimeoutError, match="has not answered"):
+        asyncio.run(engine._aside(never.wait))
+    never.set()
 
 
 def test_a_node_is_told_no_token_and_no_address_of_all_interfaces(cluster: RayCluster) -> None:

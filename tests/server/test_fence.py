@@ -98,6 +98,12 @@ def test_the_loop_wakes_in_time(machine: Machine) -> None:
     assert machine.loop.waiting == 1
 
 
+def test_the_loop_wakes_when_the_time_is_over(machine: Machine) -> None:
+    machine.heard += 0.4
+    machine.loop.advance(10.0)
+    assert machine.loop.next == pytest.approx(machine.heard + 10.0)
+
+
 REMOTE = ("--remote", "http://127.0.0.1:1", "--environment-id", "box")  # nobody is there, either
 
 

@@ -35,6 +35,11 @@ class HandLoop:
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
     @property
+    def next(self) -> float:
+        """When the next timer is due."""
+        return min(when for when, _, timer in self._timers if timer.callback is not None)
+
+    @property
     def readers(self) -> list[int]:
         """The descriptors that somebody reads."""
         return list(self._readers)

@@ -8,7 +8,9 @@ is here and nowhere else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import socket
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -37,19 +39,26 @@ except ImportError:
     raise AdapterMissing("ray") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
 
     from .engine import Order
     from .settings import PoolSettings
 
+    T = TypeVar("T")
+
 STOP_SECONDS = 12.0  # for a keeper to end its server: its own limit, and the way there and back
+HEAD_SECONDS = 15.0  # for an answer of the head, which takes milliseconds
+REACH_SECONDS = 3.0  # to reach it at all
 AGAIN_SECONDS = 0.5  # between two questions to an actor that cannot be reached now
 # An actor without a server ends by itself after so long: Ray cannot end it where its raylet is frozen or has
 # been given up. A server is asked for as soon as the actor is there, and again when a lease has ended.
 LONELY_SECONDS = 5.0
 # Set by whoever has an autoscaler, of which Ray says nothing: then no shape is refused as too large.
 AUTOSCALES = "OUTFITTER_RAY_AUTOSCALES"
+# Ray ends the process of a driver that has not reached the head for a minute, whatever else it does. The pool
+# says by itself what has become of its leases, and those that run go on: for a day, as executors live.
+_PATIENCE = ("RAY_gcs_rpc_server_reconnect_timeout_s", "86400")
 _NODE_ID = "ray.io/node-id"  # a label that Ray gives to every node
 # What Ray puts into the environment of its workers, and no command should have: the last has `nproc` say 1.
 _OF_RAY = ("PYTHONBREAKPOINT", "SPT_NOENV", "OMP_NUM_THREADS")
@@ -208,7 +217,7 @@ class RaySlot:
         self._stopped.set()
         self._engine.forget(self)
         try:
-            await asyncio.to_thread(ray.kill, self._actor)
+            await _ask_head(ray.kill, self._actor)
         except Exception as error:
             return Stopped(stopped.confirmed, stopped.detail or _said(error))
         return stopped
@@ -268,6 +277,9 @@ class RayEngine:
 
         # Nodes need nothing of ours: what a server loads is sent along, once for each node.
         sent = [os.path.dirname(module.__file__ or "") for module in (outfitter, pybase64)]
+        name, seconds = _PATIENCE
+        given = name in os.environ
+        os.environ.setdefault(name, seconds)
         try:
             ray.init(
                 address=self._address or "auto",
@@ -284,13 +296,16 @@ class RayEngine:
             ) from None
         except Exception as error:  # another version of Ray or Python, a cluster that says no
             raise EngineFailed(f"Ray: {' '.join(str(error).split())[:500]}") from None
+        finally:
+            if not given:
+                del os.environ[name]
         self._ours = True
 
     async def start(self, order: Order) -> RaySlot:
         wanted = options(order)
         try:
-            actor = await asyncio.to_thread(self._start, wanted, order)
-        except (failures.RayError, ConnectionError) as error:
+            actor = await _ask_head(self._start, wanted, order)
+        except (failures.RayError, OSError) as error:
             raise EngineFailed(_said(error), retryable=True) from None
         except ValueError as error:  # a label that Ray does not take
             raise EngineFailed(f"Ray: {error}") from None
@@ -303,7 +318,7 @@ class RayEngine:
 
     async def capacity(self) -> Capacity:
         try:
-            return await asyncio.to_thread(_capacity)
+            return await _ask_head(_capacity)
         except Exception as error:
             raise EngineFailed(
                 f"Ray does not say which nodes there are: {_said(error)}", retryable=True
@@ -316,7 +331,50 @@ class RayEngine:
         await asyncio.gather(*(slot.stop() for slot in list(self._slots)))
         if self._ours:
             self._ours = False
-            await asyncio.to_thread(ray.shutdown)
+            with contextlib.suppress(TimeoutError):
+                await _aside(ray.shutdown)
+
+
+async def _ask_head(call: Callable[..., T], *given: object) -> T:
+    """What a call returns for which Ray needs its head. Raises OSError where the head cannot be reached."""
+    await _aside(_reach_head)
+    return await _aside(call, *given)
+
+
+async def _aside(call: Callable[..., T], *given: object) -> T:
+    """What a call to Ray returns, made in a thread that nobody waits for: without the head it may not return.
+    Raises TimeoutError."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def tell(how: Callable[[Any], None], what: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(lambda: None if answer.done() else how(what))
+
+    def run() -> None:
+        try:
+            found = call(*given)
+        except Exception as error:
+            tell(answer.set_exception, error)
+        else:
+            tell(answer.set_result, found)
+
+    threading.Thread(target=run, name="ray-call", daemon=True).start()
+    try:
+        async with asyncio.timeout(HEAD_SECONDS):
+            return await answer
+    except TimeoutError:
+        raise TimeoutError(f"Ray's head has not answered for {HEAD_SECONDS:g} s") from None
+
+
+def _reach_head() -> None:
+    """Raises OSError. A call without the head would wait for a minute, and then Ray ends this process."""
+    address = ray.get_runtime_context().gcs_address
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(f"Ray's head at {address} cannot be reached: {error}") from None
 
 
 def _capacity() -> Capacity:

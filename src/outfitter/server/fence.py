@@ -41,7 +41,8 @@ class Fence:
         self._now = now
         self._ahead = now() - loop.time()  # of the loop's clock, which stands still while the machine sleeps
         self._deadline = 0.0  # not before
-        self._wake()
+        self._often = min(1.0, seconds / BEATS)  # the machine may sleep meanwhile
+        loop.call_later(self._often, self._wake)
 
     def watch(self) -> None:
         """Looks at the clock after every wait of the loop, which then raises FenceReached."""
@@ -73,5 +74,6 @@ class Fence:
         return True
 
     def _wake(self) -> None:
-        """Has the loop wake in time."""
-        self._loop.call_later(min(1.0, self._seconds / BEATS), self._wake)
+        """Has the loop wake now and then, and when the time is over."""
+        left = self._heard() + self._seconds - self._loop.time()
+        self._loop.call_later(min(self._often, max(left, 0.01)), self._wake)
