@@ -92,6 +92,20 @@ def test_many_short_commands_find_room_one_after_the_other(user: User, tmp_path:
             assert user.run("run", "--on", server.url, "--", "true").returncode == 0
 
 
+def test_machine_out_of_breath_is_no_news_for_who_runs_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server says that it could serve nobody for a while; here nobody is served."""
+    loops: list[EpollLoop] = []
+
+    def made() -> EpollLoop:
+        loops.append(EpollLoop())
+        return loops[-1]
+
+    monkeypatch.setattr(quickon, "EpollLoop", made)
+    flags, argv = flags_of("--on", ON)  # where nobody listens
+    assert quickon.run(argv, flags) is None
+    assert [loop.stall_seconds for loop in loops] == [float("inf")]
+
+
 # Handed over
 
 

@@ -56,6 +56,7 @@ def run(argv: Sequence[str], flags: Flags) -> int | RunOn | None:
         if address is None:
             return None
         loop = EpollLoop()
+        loop.stall_seconds = float("inf")  # it serves nobody
         headers = [] if flags["token_file"] is None else [_authorization(flags["token_file"])]
         dialled = dial_outward(loop, address, headers, _PROMPT_SECONDS, None)
         one = RunOn(loop, argv, flags, address)
