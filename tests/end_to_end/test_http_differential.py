@@ -20,6 +20,9 @@ DIFFERENT = {
     "value with spaces": "white space around a value is not sent: it is none of it (RFC 9110 5.5)",
     "variable with spaces": "the same",
 }
+# What a request out of time was doing depends on the machine's load too: the reference first chooses a route.
+TIMED = ("short time", "short time for a body", "short time streamed", "short time for a body streamed")
+ATTEMPTS = 10
 
 
 class Asker:
@@ -97,7 +100,10 @@ def askers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Asker, As
 @pytest.mark.parametrize("name", sorted({**ASKED, **STREAMED}))
 def test_request_is_the_same(name: str, askers: tuple[Asker, Asker]) -> None:
     params = {**ASKED, **STREAMED}[name]
-    theirs, ours = (asker.request(params) for asker in askers)
+    for _ in range(ATTEMPTS if name in TIMED else 1):
+        theirs, ours = (asker.request(params) for asker in askers)
+        if ours == theirs:
+            break
     if name in DIFFERENT:
         assert ours != theirs, f"there is no difference any more: {DIFFERENT[name]}"
     else:

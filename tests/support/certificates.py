@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
 import shutil
@@ -83,7 +84,9 @@ def authority(name: str = "outfitter tests") -> Authority:
     """One for the whole run of the tests."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
-    return Authority(Path(tempfile.mkdtemp(prefix="outfitter-ca-")), name)
+    folder = tempfile.mkdtemp(prefix="outfitter-ca-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Authority(Path(folder), name)
 
 
 @functools.cache
