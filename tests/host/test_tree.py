@@ -101,6 +101,22 @@ def test_kill_ends_exactly_the_marked_tree(grove: Grove) -> None:
         bystander.wait()
 
 
+def test_a_kill_imports_no_enums(grove: Grove) -> None:
+    """They take several milliseconds, in which the loop serves nobody."""
+    _, mark, victims = grove.plant(ESCAPE, 2)
+    script = (
+        "import sys\n"
+        "from outfitter.host.unix import kill_marked\n"
+        f"assert kill_marked(lambda found: found == {mark})\n"
+        "print([name for name in ('enum', 'signal') if name in sys.modules])"
+    )
+    # Without `site`, which may import anything.
+    argv = [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    wait_gone(victims)
+    assert done.stdout == "[]\n"
+
+
 def test_marks_of_another_server_are_left_alone(grove: Grove) -> None:
     neighbour = Grove()
     try:

@@ -107,7 +107,7 @@ def _is_zombie(pid: int) -> bool:
 
 def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
     """Kills through a descriptor that is checked after it was opened: the number may be reused."""
-    from signal import pidfd_send_signal
+    from ..stdlib import pidfd_send_signal
 
     try:
         fd = os.pidfd_open(pid)

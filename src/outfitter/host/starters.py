@@ -152,7 +152,7 @@ class Starter:
 
     def close(self) -> None:
         """It ends by itself when nobody asks any more; it is waited for, because it is our child."""
-        from signal import pidfd_send_signal
+        from ..stdlib import pidfd_send_signal
 
         self._socket.close()
         try:
