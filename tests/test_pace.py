@@ -60,6 +60,12 @@ def test_reads_grow_while_nobody_wants_anything(pace: EpollPace) -> None:
         assert sizes(one, 100) == [READ_SIZE, WIDE_READ_SIZE]
 
 
+def test_a_command_that_prints_some_megabytes_is_a_stream_for_most_of_them(pace: EpollPace) -> None:
+    for one in (pace, Pace()):
+        narrow = [size for size in (one.appetite() for _ in range(100)) if size == READ_SIZE]
+        assert sum(narrow) == 2 << 20
+
+
 def test_but_less_where_another_client_is_connected() -> None:
     pace = Pace()
     pace.clients = 2

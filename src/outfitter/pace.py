@@ -27,8 +27,8 @@ READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast
 # For one that fills its pipe while nobody else wants anything; the widest pipe. 840 instead of 510 MB/s.
 WIDE_READ_SIZE = 1 << 20
 # Reads since a peer wanted something, after which the one process that runs counts as a stream that nobody
-# disturbs: 4 MB, or some ms,
-_ALONE = 64
+# disturbs: 2 MB, or some ms,
+_ALONE = 32
 # and after which all that run do: 30 MB.
 _UNDISTURBED = 512
 # A read where other clients are connected, whose next request waits for it: a command now and then takes 1.6
