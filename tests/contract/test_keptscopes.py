@@ -58,6 +58,16 @@ def test_what_was_said_is_there_again_and_nobody_else_s(state: Path) -> None:
     assert "u" not in again
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_was_dropped_does_not_come_back_before_its_file_is_gone(state: Path, whole: bool) -> None:
+    first = scopes(state)  # of a server that had nothing to look for when it was put
+    keep(first, "t", USER)
+    assert first.end("t") if whole else first.drop("t", "user")
+    assert "t" not in first
+    first.remember("t", ())
+    assert "t" not in scopes(state)
+
+
 def test_secrets_and_what_hooks_said_are_missing_by_name(state: Path) -> None:
     user = Contribution(
         "user", {"A": "1", "B_TOKEN": "hush-1", "MARKED": "hush-2"}, secrets=frozenset({"MARKED"})

@@ -308,12 +308,15 @@ class Scopes:
             missing = self._still_missing(scope, producer, names)
             self._scopes[key] = _Scope(after, self._scopes[key].owner, missing)
         else:
-            del self._scopes[self.principal, scope]
+            self.end(scope)
         return True
 
     def end(self, scope: str) -> bool:
         """Forgets all of a session, what it may not have included; whether there was anything."""
-        return self._scopes.pop((self.principal, scope), None) is not None
+        key = (self.principal, scope)
+        if self._shelf.kept is not None and self._shelf.kept.any:
+            self._shelf.looked_for.add(key)  # its file is still there, and would bring it back
+        return self._scopes.pop(key, None) is not None
 
     def happened(
         self, scope: str, event: str, settings: Settings, owner: object = None, **more: object
