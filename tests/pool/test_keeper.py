@@ -186,6 +186,25 @@ def test_a_killed_keeper_takes_its_server_along(root: Path) -> None:
     wait_until(lambda: left(root) == [], "its guard removes the workspace")
 
 
+def test_nobody_sweeps_a_workspace_before_its_server_has_ended(root: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", KEEPER, str(root), SHA256], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with child:
+        assert child.stdout is not None
+        pid = int(child.stdout.readline().split()[1])
+        os.kill(pid, signal.SIGSTOP)  # it is slow to see that its keeper has gone
+        child.kill()
+    try:
+        # What the guard of another keeper does; when it is done, its own one could have done the same.
+        sweep = f"from outfitter.pool.sweep import sweep; sweep({str(root)!r})"
+        subprocess.run([sys.executable, "-c", sweep], check=True, timeout=60)
+        assert (root / "pool" / "l1" / "work").is_dir()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: left(root) == [], "its guard removes the workspace")
+
+
 def test_no_module_of_a_workspace_is_ever_loaded(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('taken from the workspace')")
     done = subprocess.run(

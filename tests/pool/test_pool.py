@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from outfitter.client.client import Client
 from outfitter.core.leases import BEAT, DEAD, FENCE, READY_BEAT, READY_DEAD, Transition
 from outfitter.errors import (
+    CommandFailed,
     EngineFailed,
     LeaseLost,
     LeaseRefused,
@@ -288,6 +290,60 @@ async def test_a_start_under_way_is_told_the_loss_and_not_the_broken_connection(
         async with pool.lease() as client:
             os.kill(server_of(pool), signal.SIGKILL)
             await asyncio.gather(*(client.start(["sleep", "600"]) for _ in range(20)))
+
+
+@with_a_pool(size=2)
+async def test_a_command_that_is_killed_before_its_server_is_the_loss_of_both(pool: Pool) -> None:
+    """As where a node is shut down: everything there gets the signal, and commands are quicker to end."""
+    outcomes = [one async for one in pool.map(killed_at_first(pool, server=True), ["first"], retries=1)]
+    assert [(one.state, one.attempts, one.value) for one in outcomes] == [("done", 2, "second try")]
+    assert pool.status()["lost"] == {"executor-ended": 1}
+
+
+@with_a_pool()
+async def test_a_command_that_is_killed_alone_is_a_failure(pool: Pool) -> None:
+    outcomes = [one async for one in pool.map(killed_at_first(pool, server=False), ["first"], retries=1)]
+    assert [(one.state, one.attempts) for one in outcomes] == [("failed", 1)]
+    assert isinstance(outcomes[0].error, CommandFailed)
+    assert pool.status()["lost"] == {}
+
+
+def killed_at_first(pool: Pool, *, server: bool) -> Callable[[Client, str], Awaitable[str]]:
+    """A task whose command is killed the first time, and then its server."""
+    tries: list[str] = []
+
+    async def task(client: Client, item: str) -> str:
+        tries.append(item)
+        if len(tries) > 1:
+            return "second try"
+        done = await client.run(["sh", "-c", "kill -TERM $$"])
+        if server:
+            os.kill(server_of(pool), signal.SIGKILL)
+        done.check()
+        return "first try"
+
+    return task
+
+
+@with_a_pool()
+async def test_a_caller_that_is_cancelled_while_it_asks_for_the_verdict_returns_its_lease(pool: Pool) -> None:
+    asking = asyncio.Event()
+
+    async def failing() -> None:
+        async with pool.lease() as client:
+            done = await client.run(["sh", "-c", "kill -TERM $$"])
+            os.kill(server_of(pool), signal.SIGSTOP)  # it does not answer
+            asking.set()
+            done.check()
+
+    task = asyncio.ensure_future(failing())
+    await asking.wait()
+    server = server_of(pool)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    os.kill(server, signal.SIGCONT)
+    assert not pool._leases
 
 
 @with_a_pool(size=2)

@@ -181,7 +181,9 @@ class Keeper:
             words = [*self._place(card, workspace), *serve_words(card, shape, workspace.work)]
             theirs = [name for name in self._of_engine if name in self._environ and name not in ours]
             words += origin_words(pool=ours, engine=theirs)
-            return _Server(words, workspace.work, {**self._environ, **ours}, self._certificate), workspace
+            held = (workspace.held, self._guard.pipe)  # nobody sweeps what a server uses
+            environ = {**self._environ, **ours}
+            return _Server(words, workspace.work, environ, held, self._certificate), workspace
         except BaseException:
             self._give_up(workspace)
             raise
@@ -303,7 +305,8 @@ def boot_id() -> str:
 
 
 class _Guard:
-    """Sweeps the node when its keeper was killed: a small shell that waits for that, and nothing else.
+    """Sweeps the node when its keeper was killed and its servers have ended: a small shell that waits for
+    that, and nothing else. They all hold its `pipe`.
 
     It is no child of the keeper's: Ray kills the children of a worker that ends.
     """
@@ -324,6 +327,8 @@ class _Guard:
         )
 
         self._child.wait()
+        assert self._child.stdin is not None
+        self.pipe = self._child.stdin.fileno()
 
     def dismiss(self) -> None:
         assert self._child.stdin is not None
@@ -355,7 +360,12 @@ class _Server:
     """A server that runs, or has ended."""
 
     def __init__(
-        self, words: list[str], work: str, environ: Mapping[str, str], shown: Certificate | None = None
+        self,
+        words: list[str],
+        work: str,
+        environ: Mapping[str, str],
+        held: tuple[int, ...],
+        shown: Certificate | None,
     ) -> None:
         self._said = memory_file("pool-stderr")
         files = () if shown is None else (in_memory(shown.public), in_memory(shown.key))
@@ -363,8 +373,8 @@ class _Server:
             words = [*words, "--tls-cert", f"/dev/fd/{files[0]}", "--tls-key", f"/dev/fd/{files[1]}"]
         try:
             self._child = subprocess.Popen(
-                [*own_words(files), *words],
-                pass_fds=files,
+                [*own_words(held + files), *words],
+                pass_fds=held + files,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,

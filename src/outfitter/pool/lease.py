@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         def _returned(self, lease: Lease) -> None: ...
 
 
+SIGNALLED = 128  # exit codes above it mean that a signal has ended the command
 _LOOK_SECONDS = 0.05  # how often it is looked whether a connection is back; a dial takes longer
 _SAID_BYTES = 2000  # of a failed setup's last words
 
@@ -152,13 +153,31 @@ class Lease:
         await self._leave(error)
 
     async def _leave(self, error: BaseException | None) -> None:
-        if isinstance(error, ConnectionLost) and not isinstance(error, LeaseLost):
-            await self._verdict()
+        killed = isinstance(error, CommandFailed) and error.exit_code > SIGNALLED
+        broken = isinstance(error, ConnectionLost) and not isinstance(error, LeaseLost)
+        try:
+            if killed:
+                broken = not await self._answers()
+            if broken:
+                await self._verdict()
+        finally:
+            self._pool._returned(self)
         assert self._lost is not None
         lost = self._lost.result() if self._lost.done() else None
-        self._pool._returned(self)
-        if lost is not None and isinstance(error, ConnectionLost) and error is not lost:
+        if lost is not None and error is not lost and (killed or isinstance(error, ConnectionLost)):
             raise lost from error
+
+    async def _answers(self) -> bool:
+        """Whether the executor is there. What ends a node may end its commands first: then the failure of
+        one is the node's loss."""
+        assert self.client is not None
+        try:
+            await self.client.status()
+        except (ConnectionLost, TimedOut):
+            return False
+        except OutfitterError:
+            pass  # an answer is an answer
+        return True
 
     async def _verdict(self) -> None:
         """Waits until it is known whether a broken connection was the executor's end."""

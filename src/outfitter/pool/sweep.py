@@ -1,6 +1,6 @@
 """Workspaces on a node: made, held, given up, and swept when whoever held them was killed.
 
-    ROOT/POOL/LEASE/{work,tmp,home,run} held by an flock on LEASE, which ends with its keeper
+    ROOT/POOL/LEASE/{work,tmp,home,run} held by an flock on LEASE, which ends with its keeper and its server
     ROOT/POOL/kept/LEASE                somebody wants to look at it; nobody removes it
     ROOT/.gone-N                        given up: a lease is over when this name has been given
 
@@ -50,7 +50,7 @@ class Workspace:
 
     def __init__(self, path: str, held: int) -> None:
         self.path = path
-        self._held = held
+        self.held = held
 
     @property
     def work(self) -> str:
@@ -67,7 +67,7 @@ class Workspace:
         return found if home == "node" else {**found, "HOME": f"{self.path}/home"}
 
     def let_go(self) -> None:
-        held, self._held = self._held, -1
+        held, self.held = self.held, -1
         if held >= 0:
             os.close(held)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from ...errors import NotFound, OutfitterError, TimedOut
+from ...errors import ConnectionLost, OutfitterError, TimedOut
+from ...pool.lease import SIGNALLED
 from .jobs import shown
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ async def perform(client: Client, job: Job, most: int) -> Result:
         reason = done.reason
     except TimedOut as late:
         code, out, err, cut, error = None, late.stdout[-most:], late.stderr[-most:], False, str(late)
+    if code is not None and code > SIGNALLED:
+        await client.status()  # or its node is being ended, and that is what has become of the task
     result: Result = {"exit_code": code, "stdout": shown(out), "stderr": shown(err), "truncated": cut}
     if job.collect:
         result["collected"] = await _collect(client, job.collect, most)
@@ -56,7 +59,9 @@ async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> Resu
             continue
         try:
             data = await client.files.read(path, limit=most + 1)
-        except (NotFound, OutfitterError):
+        except ConnectionLost:
+            raise
+        except OutfitterError:
             continue
         if len(data) > most:
             found[name] = None

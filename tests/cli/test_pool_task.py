@@ -1,0 +1,69 @@
+"""A task of a job file whose executor is lost: it is never told as done, or as failed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from outfitter.cli.pool.jobs import parse
+from outfitter.cli.pool.task import perform
+from outfitter.errors import LeaseLost
+from outfitter.pool.pool import Pool
+from tests.pool.support import with_a_pool
+
+
+@pytest.fixture
+def own_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with TemporaryDirectory(prefix="op", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("OUTFITTER_POOL_ROOT", folder)
+        monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
+        yield Path(folder)
+
+
+def kill_server(pool: Pool) -> None:
+    (place,) = pool._places.values()
+    assert place.link is not None
+    os.kill(place.link.endpoint.pid, signal.SIGKILL)
+
+
+@with_a_pool()
+async def test_a_command_that_a_signal_has_ended_before_its_server(pool: Pool) -> None:
+    with pytest.raises(LeaseLost):
+        async with pool.lease() as client:
+            run = client.run
+
+            async def run_and_kill(*args: Any, **wishes: Any) -> Any:
+                done = await run(*args, **wishes)
+                kill_server(pool)
+                return done
+
+            client.run = run_and_kill  # type: ignore[method-assign]
+            await perform(client, parse(b'{"id": "a", "script": "kill -TERM $$"}'), 1000)
+
+
+@with_a_pool()
+async def test_the_server_ends_while_files_are_collected(pool: Pool) -> None:
+    with pytest.raises(LeaseLost):
+        async with pool.lease() as client:
+            walk = client.files.walk
+
+            async def walk_and_kill(path: str) -> Any:
+                found = await walk(path)
+                kill_server(pool)
+                return found
+
+            client.files.walk = walk_and_kill  # type: ignore[method-assign, assignment]
+            await perform(client, parse(b'{"id": "a", "script": "echo 1 > a", "collect": ["a"]}'), 1000)
+
+
+@with_a_pool()
+async def test_a_command_that_a_signal_has_ended_alone(pool: Pool) -> None:
+    async with pool.lease() as client:
+        result = await perform(client, parse(b'{"id": "a", "script": "kill -TERM $$"}'), 1000)
+    assert result == {"exit_code": 143, "stdout": "", "stderr": "", "truncated": False}
