@@ -34,8 +34,6 @@ LAYERS: dict[str, set[str]] = {
     "anypoll": set(),
     "loop": {"anypoll", "log", "stdlib", "system"},
     "pace": {"loop", "system"},
-    # In no package, because a server looks there before it listens.
-    "userfiles": {"earlyerrors"},
     "protocol": GROUND,
     "env": GROUND,
     "shell": GROUND | {"env"},
@@ -44,7 +42,7 @@ LAYERS: dict[str, set[str]] = {
     "transport": GROUND | {"protocol"},
     "host": GROUND | READERS | {"env", "core"},
     "providers": GROUND | READERS | {"env", "core", "host"},
-    "contract": GROUND | READERS | {"env", "core", "host", "providers", "userfiles"},
+    "contract": GROUND | READERS | {"env", "core", "host", "providers"},
     # Launch contracts can be checked with nothing running; `agents.running` needs a client.
     "agents": GROUND | READERS | {"env", "core", "client"},
     "web": GROUND | {"env"},
@@ -65,7 +63,7 @@ LAYERS: dict[str, set[str]] = {
     "observe": GROUND | {"protocol"},
     "server": GROUND
     | READERS
-    | {"protocol", "env", "core", "transport", "host", "providers", "contract", "observe", "userfiles"},
+    | {"protocol", "env", "core", "transport", "host", "providers", "contract", "observe"},
 }
 # Composition lives at the edge: these may import everything.
 EDGE = {"__init__", "__main__", "adapters", "local", "opening", "sharing", "sync", "cli"}

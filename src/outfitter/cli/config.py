@@ -8,6 +8,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from ..contract.config import load, read_file
+from ..contract.places import codex_file
 from ..contract.schema import json_schema
 from ..contract.selection import check_names
 from ..contract.settings import (
@@ -20,7 +21,6 @@ from ..contract.settings import (
 )
 from ..env.names import is_name
 from ..errors import SettingInvalid
-from ..userfiles import codex_file
 from .table import table
 
 if TYPE_CHECKING:

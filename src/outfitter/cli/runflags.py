@@ -95,7 +95,7 @@ def not_text(argv: Sequence[str], flags: Flags) -> str | None:
 
 def _has_environments() -> bool:
     """Whether there is a file that may name another environment as the default."""
-    from ..userfiles import environments_file
+    from ..contract.places import environments_file
 
     try:
         return os.path.lexists(environments_file(os.environ))

@@ -11,7 +11,7 @@ from ..errors import FileInvalid, SettingInvalid
 from ..formats.toml import parse
 from ..formats.tomltext import write
 from ..record import record
-from ..userfiles import codex_file
+from .places import codex_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

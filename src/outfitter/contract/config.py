@@ -16,8 +16,8 @@ from ..errors import FileInvalid, SettingInvalid
 from ..host.pipes import let_go
 from ..providers import files
 from ..providers.files import is_repository
-from ..userfiles import codex_file, user_file
 from .freshness import Way, lasting, stamp
+from .places import codex_file, user_file
 from .settings import FileSettings, Settings
 
 TYPE_CHECKING = False

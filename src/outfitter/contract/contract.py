@@ -363,7 +363,7 @@ class Contract:
 
     @lazy
     def _kept(self) -> str:
-        from ..userfiles import kept_folder
+        from .places import kept_folder
 
         return kept_folder(self.state_folder)
 
@@ -383,7 +383,7 @@ class Contract:
     @lazy
     def _has_kept_scopes(self) -> bool:
         """Whether a server before this one has kept something; most have not."""
-        from ..userfiles import scopes_folder
+        from .places import scopes_folder
 
         return os.access(scopes_folder(self.state_folder), os.F_OK)
 

@@ -6,9 +6,9 @@ import os
 
 from ..env.origin import Origin
 from ..env.overlay import Contribution, Overlay, Rejection, encode, read_kept
-from ..userfiles import kept_folder
 from . import privatefile
 from .freshness import lasting, stamp_of
+from .places import kept_folder
 from .worktree import worktree_root
 
 TYPE_CHECKING = False

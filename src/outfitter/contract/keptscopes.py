@@ -10,8 +10,8 @@ import os
 
 from ..env.overlay import Contribution, Overlay, encode, read_kept
 from ..log import warn
-from ..userfiles import scopes_folder
 from . import privatefile
+from .places import scopes_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

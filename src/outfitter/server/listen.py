@@ -447,7 +447,7 @@ def _assume(settings: ServerSettings) -> None:
 
 def _check_configuration() -> None:
     """Mistakes in the user's file are for whoever starts a server, not for the first client."""
-    from ..userfiles import user_file
+    from ..contract.places import user_file
 
     try:
         if not os.path.lexists(user_file(os.environ)):

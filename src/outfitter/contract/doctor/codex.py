@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...errors import FileInvalid
 from ...record import KW_ONLY, record
-from ...userfiles import codex_file
 from ..config import known_place, read_file
+from ..places import codex_file
 from .check import Check, Finding
 from .fixes import Setting
 from .machine import Configured, configured

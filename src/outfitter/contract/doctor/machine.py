@@ -13,10 +13,10 @@ from ...env.redact import Secrets
 from ...errors import EnvironmentTooLarge, FileInvalid, Refused, SettingInvalid
 from ...host import facts
 from ...record import EMPTY, KW_ONLY, record
-from ...userfiles import user_file
 from ..base import base_of
 from ..config import Configuration, known_place
 from ..contract import Asked, Contract
+from ..places import user_file
 from ..selection import check_names
 from ..settings import Settings
 

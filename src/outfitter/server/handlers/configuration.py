@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from ...contract import codexlayers
+from ...contract.places import codex_file
 from ...errors import FileFailed, InvalidParams, SettingInvalid
 from ...protocol.configuration import ConfigResult, LayerResult, LayersResult, check_paths
 from ...protocol.uri import from_path
-from ...userfiles import codex_file
 from ..files import FileWork
 
 TYPE_CHECKING = False

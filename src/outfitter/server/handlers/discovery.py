@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...contract.places import codex_file
 from ...errors import SettingInvalid
 from ...host import discovery
 from ...host.stores import SYSTEM_SKILLS, Stores
@@ -12,7 +13,6 @@ from ...host.witness import Witness
 from ...protocol.discovery import DiscoverResult, RootsResult
 from ...protocol.results import Written
 from ...protocol.uri import encode_name
-from ...userfiles import codex_file
 from ..files import FileWork
 from ..seenfiles import within
 from .filesystem import confined

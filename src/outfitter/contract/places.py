@@ -1,10 +1,10 @@
-"""Where the user's configuration is. Small and in no package: a server looks there before it listens."""
+"""Where the user's configuration is. Small, because a server looks there before it listens."""
 
 from __future__ import annotations
 
 import os
 
-from .earlyerrors import SettingInvalid
+from ..earlyerrors import SettingInvalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
