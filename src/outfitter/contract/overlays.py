@@ -314,9 +314,11 @@ class Scopes:
     def end(self, scope: str) -> bool:
         """Forgets all of a session, what it may not have included; whether there was anything."""
         key = (self.principal, scope)
+        if self._scopes.pop(key, None) is None:
+            return False
         if self._shelf.kept is not None and self._shelf.kept.any:
             self._shelf.looked_for.add(key)  # its file is still there, and would bring it back
-        return self._scopes.pop(key, None) is not None
+        return True
 
     def happened(
         self, scope: str, event: str, settings: Settings, owner: object = None, **more: object
