@@ -128,6 +128,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "test_pace.py::test_end_of_one_that_is_set_aside_is_seen",
     ),
     "`subprocess`, which starts programs there, imports them": (
+        "host/test_tree.py::test_a_kill_imports_no_enums",
         "cli/test_quickrun.py::test_plain_run_imports_no_heavy_module",
         "cli/test_quickrun.py::test_plain_run_in_a_project_of_python_imports_none_either",
         "cli/test_quickrun.py::test_plain_run_in_a_project_that_was_allowed_imports_none_either",
