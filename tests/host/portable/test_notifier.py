@@ -68,6 +68,28 @@ def test_changes_are_told_and_the_end_of_a_folder(tmp_path: Path, monkeypatch: p
         notifier.close()
 
 
+def test_a_folder_that_is_found_at_its_new_place_first_is_watched_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its old watch ends with its old path, and takes nothing along."""
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
+    (tmp_path / "old").mkdir()
+    notifier = Notifier()
+    fd = os.open(tmp_path / "old", os.O_RDONLY)
+    try:
+        old = notifier.add(fd, 0, str(tmp_path / "old"))
+        (tmp_path / "old").rename(tmp_path / "new")
+        new = notifier.add(fd, 0, str(tmp_path / "new"))
+        assert new != old
+        assert news(notifier) == [(old, IGNORED, "")]
+        assert notifier.add(fd, 0, str(tmp_path / "new")) == new
+        (tmp_path / "new" / "file").touch()
+        assert news(notifier) == [(new, CREATE, "file")]
+    finally:
+        os.close(fd)
+        notifier.close()
+
+
 def test_what_came_and_went_before_watchfiles_looked_is_told_to_be_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,12 +72,13 @@ class Notifier:
         return self._wakeup.fd
 
     def add(self, folder: int, bits: int, path: str = "") -> int:
-        """Watches a folder by its path and returns the watch's number; the same one for the same folder.
-        Raises OSError, FileFailed."""
+        """Watches a folder by its path and returns the watch's number; the same one for the same folder at
+        the same path. One that was moved gets another: the first one ends with its path. Raises OSError,
+        FileFailed."""
         found = os.fstat(folder)
         with self._lock:
             number = self._numbers.get((found.st_dev, found.st_ino))
-            if number is not None:
+            if number is not None and self._watched[number].path == path:
                 return number
             watched = _Watched(path)
             self._next += 1
@@ -94,7 +95,8 @@ class Notifier:
     def _forget(self, watch: int) -> None:
         watched = self._watched.pop(watch, None)
         if watched is not None:
-            self._numbers.pop(watched.identity, None)
+            if self._numbers.get(watched.identity) == watch:
+                del self._numbers[watched.identity]
             self._renewed.set()
 
     def read(self) -> tuple[list[Event], bool]:
