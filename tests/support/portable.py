@@ -123,6 +123,8 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_tree.py::test_session_that_cannot_be_looked_for_is_ended_later",
     ),
     "it makes a zombie by waitid(2)": ("host/test_tree.py::test_zombie_is_not_alive",),
+    "servers are copies of one process": ("pool/test_template.py",),
+    "a process can adopt orphans": ("host/test_orphans.py::test_who_is_left_alone_is_a_child",),
     "epoll says it, other ways do not": (
         "test_loop.py::test_watch_that_could_not_be_ended_calls_nobody_and_ends",
         "test_pace.py::test_end_of_one_that_is_set_aside_is_seen",

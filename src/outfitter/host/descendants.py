@@ -150,6 +150,19 @@ def pids() -> list[int]:
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
 
 
+def children() -> set[int] | None:
+    """Of this process, those that have ended included until somebody waits for them; None where the kernel
+    does not tell."""
+    found: set[int] = set()
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/children", "rb") as file:
+                found.update(map(int, file.read().split()))
+    except OSError:
+        return None
+    return found
+
+
 def below(ancestor: int) -> set[int]:
     """All descendants of a process, by parentage. Raises OSError."""
     children: dict[int, list[int]] = {}

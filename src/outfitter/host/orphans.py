@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from .killing import kill
-from .unix import adopt_orphans, below
+from .unix import adopt_orphans, below, children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ class Orphans:
                 os.waitpid(found.si_pid, os.WNOHANG)
             except OSError:
                 return  # no child at all, most often
+
+    def none_left(self, spare: int) -> bool:
+        """Whether nothing but `spare` is below this process, which a look at its children tells: whoever is
+        left alone is one of them, and nobody but us makes them go away."""
+        found = children() if self.adopting else None
+        return found is not None and found <= {spare}
 
     def kill_all(self, spare: int) -> bool:
         """SIGKILL for everything below this process but `spare`, until a look finds nothing new.

@@ -72,7 +72,7 @@ class Programs:
         return known
 
     def _read(self, path: str, whole: str, status: os.stat_result) -> Looked:
-        name = os.path.realpath(whole).rpartition("/")[2]
+        name = _real_name(whole)
         try:
             with open(whole, "rb", buffering=0) as file:
                 head = file.read(_LINE)
@@ -90,6 +90,11 @@ def _interpreter(head: bytes) -> tuple[str, ...]:
     line = head[2:].split(b"\n", 1)[0].strip(b" \t")
     words = [os.fsdecode(word.strip(b" \t")) for word in line.replace(b"\t", b" ").split(b" ", 1)]
     return tuple([word for word in words if word])
+
+
+def _real_name(path: str) -> str:
+    """What the file is called that a path leads to: its folders are of no account, and links are few."""
+    return (os.path.realpath(path) if os.path.islink(path) else path).rpartition("/")[2]
 
 
 def _shells() -> dict[tuple[int, int], str]:
@@ -112,7 +117,7 @@ def _shells() -> dict[tuple[int, int], str]:
         if status.st_nlink > _LINKS or found.get(identity, "sh") != "sh":
             continue
         # By its real name: `sh` may be a name of a program that is many.
-        shell = shell_called(os.path.realpath(path).rpartition("/")[2])
+        shell = shell_called(_real_name(path))
         if shell:
             found[identity] = shell
     return found
