@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from typing import Final
 
 import outfitter
 from bench.pool import Row, _ready
+from bench.procfs import cpu_of_all
 
 __all__ = ["rows"]
 
@@ -23,10 +23,10 @@ async def rows(rounds: int) -> list[Row]:
     for slots in _SLOTS:
         async with outfitter.Pool("local", size=slots, warm=slots, limits="none", standby=True) as pool:
             await _ready(pool, slots)
-            before, begin = _processor(), time.perf_counter()
+            before, begin = cpu_of_all(os.getpid()), time.perf_counter()
             async for outcome in pool.map(_second, range(slots * rounds)):
                 assert outcome.state == "done", outcome.error
-            took, used = time.perf_counter() - begin, _processor() - before
+            took, used = time.perf_counter() - begin, cpu_of_all(os.getpid()) - before
         what = f"{slots * rounds:,} tasks of 1 s on {slots} slots"
         found.append((f"{what}: time / ideal time", took / rounds, "", round(_MOST, 2)))
         found.append((f"{what}: processor per task", used / (slots * rounds) * 1e3, "ms", None))
@@ -35,9 +35,3 @@ async def rows(rounds: int) -> list[Row]:
 
 async def _second(client: outfitter.Client, number: int) -> None:
     await client.run(["sleep", "1"], check=True)
-
-
-def _processor() -> float:
-    """Seconds that this process has used, and the servers that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)

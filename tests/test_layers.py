@@ -313,8 +313,9 @@ CHOOSERS = {
     "host.unix",
     "loop",
     "pace",
-    "pool.keeper",
+    "pool.child",
     "pool.local",
+    "pool.template",
     "server.environment",
     "server.listen",
     "server.seenfiles",
@@ -339,6 +340,7 @@ def test_the_kind_of_system_is_chosen_by_in_few_places() -> None:
 
 # Modules for Linux, beside those of the sandbox: whoever uses one has asked, or was chosen by who has.
 FOR_LINUX = {
+    "cli.copying",
     "host.descendants",
     "host.exits",
     "host.freezing",

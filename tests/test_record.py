@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import subprocess
+import sys
 
 import pytest
 
@@ -168,3 +170,23 @@ def test_help_shows_an_init_of_its_own_as_it_is() -> None:
             super().__init__(both, both)
 
     assert list(inspect.signature(Derived).parameters) == ["both"]
+
+
+def test_all_can_be_written_ahead() -> None:
+    # In a process of its own: others are to find their records as they were.
+    program = (
+        "from outfitter.record import record, write_all\n"
+        "import outfitter.env.origin\n"
+        "@record\n"
+        "class Point:\n"
+        "    x: int\n"
+        "    tags: tuple[str, ...] = ()\n"
+        "class Below(Point):\n"
+        "    pass\n"
+        "write_all()\n"
+        "print(Point.__init__.__qualname__, outfitter.env.origin.Origin.__init__.__qualname__)\n"
+        "print(Point(1, ['a']), Below(2), Point(1) == Point(x=1))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    told = ["Point.__init__ Origin.__init__", "Point(x=1, tags=('a',)) Below(x=2, tags=()) True"]
+    assert (done.stdout.splitlines(), done.stderr) == (told, "")

@@ -44,11 +44,9 @@ class _Signature:
     def __get__(self, instance: object, owner: Any) -> object:
         from inspect import Signature, signature
 
-        begun = owner.__init__
-        if getattr(begun, "__qualname__", "") != "_write_later.<locals>.__init__":
+        written = _written_now(owner)
+        if written is None:
             raise AttributeError("__signature__")  # it shows its arguments itself
-        known = dict(zip(begun.__code__.co_freevars, begun.__closure__, strict=True))
-        written = _written(owner, known["names"].cell_contents, known["defaults"].cell_contents)
         _, *arguments = signature(written).parameters.values()
         return Signature(arguments)
 
@@ -146,6 +144,25 @@ def _write_later(cls: type, names: list[str], defaults: dict[str, object]) -> No
             post(self)
 
     cls.__init__ = __init__  # type: ignore[misc]
+
+
+def write_all() -> None:
+    """Writes the `__init__` of every record there is: for a process whose copies will need them."""
+    pending: list[Any] = [object]
+    while pending:
+        for cls in type.__subclasses__(pending.pop()):
+            pending.append(cls)
+            if written := _written_now(cls):
+                cls.__init__ = written
+
+
+def _written_now(cls: Any) -> Callable[..., None] | None:
+    """The `__init__` of a record that has none of its own yet."""
+    begun = cls.__init__
+    if getattr(begun, "__qualname__", "") != "_write_later.<locals>.__init__":
+        return None
+    known = dict(zip(begun.__code__.co_freevars, begun.__closure__, strict=True))
+    return _written(cls, known["names"].cell_contents, known["defaults"].cell_contents)
 
 
 def _written(cls: type, names: list[str], defaults: dict[str, object]) -> Callable[..., None]:

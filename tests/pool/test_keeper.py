@@ -19,8 +19,9 @@ from outfitter import VERSION
 from outfitter.client.connect import connect
 from outfitter.core.shape import Shape
 from outfitter.errors import DialFailed, EngineFailed
+from outfitter.pool.child import own_words
 from outfitter.pool.engine import Card, Endpoint, Stopped
-from outfitter.pool.keeper import Keeper, boot_id, own_words, serve_words
+from outfitter.pool.keeper import Keeper, boot_id, serve_words
 from outfitter.pool.sweep import Workspace
 from tests.support import machine
 from tests.support.machine import PROC, wait_until

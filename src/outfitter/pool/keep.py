@@ -20,8 +20,9 @@ from .. import VERSION
 from ..core.shape import Shape
 from ..errors import EngineFailed
 from .carried import heard, told
+from .child import ready
 from .engine import STARVED, Card
-from .keeper import Keeper, ready
+from .keeper import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

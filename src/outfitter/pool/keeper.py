@@ -6,9 +6,7 @@ other end of a pipe of its keeper and ends with it, whatever ends the keeper. No
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import subprocess
 import sys
 import threading
@@ -21,12 +19,13 @@ from ..host.limits import PROCESSES, killed_for_memory, tidy
 from ..host.memoryfiles import memory_file
 from ..log import warn
 from ..record import replace
-from ..system import LINUX
 from . import certificate
 from .certificate import in_memory
+from .child import Spawned, Start, ready, script
 from .engine import NONE, Endpoint, Stopped
 from .relayed import RelayPlace
 from .sweep import ROOTS, Workspaces, root_of, tree_bytes
+from .template import Template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ _FOREVER = 10**6  # seconds: longer than any slot lives
 class Keeper:
     """The keeper of a slot. `listen` is where its servers listen, "unix:" for a socket beside the workspace,
     or the pool of a rendezvous (noise+https://REGISTRY/POOL) where they register; `environ` is what their
-    commands inherit, some of it set by the engine (`of_engine`).
+    commands inherit, some of it set by the engine (`of_engine`). As soon as somebody asks for a server ahead,
+    servers are copies of the `template`, which keepers of one process share.
 
     With `watches`, a server that ends by itself leaves nothing behind: a keeper that nobody asks any more
     would hold its workspace; and `starved` is called, in another thread, if the kernel has killed the server
@@ -66,10 +66,14 @@ class Keeper:
         environ: Mapping[str, str] | None = None,
         of_engine: Iterable[str] = (),
         watches: bool = False,
+        template: Template | None = None,
     ) -> None:
         self._node = node or os.uname().nodename
         self._pool_id = pool_id
         self._listen = listen
+        self._template = template or Template()
+        self._is_ours = template is None
+        self._ahead = False  # whether somebody has asked for a server ahead
         self._relay = RelayPlace(listen) if listen.startswith("noise+") else None
         self._environ = dict(os.environ if environ is None else environ)
         self._workspaces = Workspaces(root or root_of(self._environ), pool_id)
@@ -137,6 +141,7 @@ class Keeper:
         ends that one. Raises EngineFailed."""
         with self._one_at_a_time:
             self._check_serves()
+            self._ahead = True
             before, self._next = self._next, None
             if before is not None:
                 self._drop(before)
@@ -183,7 +188,8 @@ class Keeper:
             words += origin_words(pool=ours, engine=theirs)
             held = (workspace.held, self._guard.pipe)  # nobody sweeps what a server uses
             environ = {**self._environ, **ours}
-            return _Server(words, workspace.work, environ, held, self._certificate), workspace
+            template = self._template if self._ahead else None
+            return _Server(words, workspace.work, environ, held, self._certificate, template), workspace
         except BaseException:
             self._give_up(workspace)
             raise
@@ -223,6 +229,8 @@ class Keeper:
                 if coming is not None:
                     self._drop(coming)
                 ended = self._end(keep=keep)
+                if self._is_ours:
+                    self._template.close()
                 self._workspaces.close()
                 self._guard.dismiss()
             except Exception as error:
@@ -273,28 +281,6 @@ def _limits(card: Card, shape: Shape) -> str:
     return ",".join(said) or f"processes={PROCESSES}"
 
 
-def own_words(given: tuple[int, ...] = ()) -> list[str]:
-    """How this installation's `outfitter` is started by the same interpreter: with our paths, whatever an
-    engine has put into the environment, and never with a module from the workspace. Descriptors that it is
-    given are not given to its commands.
-
-    A server has tidied up when `main` returns. The next lease waits for its end, and the interpreter's own
-    takes 10 ms: it takes every module apart.
-    """
-    script = f"[os.set_inheritable(fd, False) for fd in {given!r}]; "
-    script += "from outfitter.cli.main import main; status = main(); "
-    return _script(script + "sys.stdout.flush(); sys.stderr.flush(); os._exit(status)")
-
-
-def _script(text: str) -> list[str]:
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    others = [path for path in sys.path if os.path.isabs(path) and path != package]
-    # The directories of somebody's script come last: a file there must not take the place of a module.
-    others.sort(key=lambda path: not path.startswith((sys.prefix, sys.base_prefix)))
-    script = f"import os, sys; sys.path[:] = {[package, *others]!r}; {text}"
-    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", script]
-
-
 def boot_id() -> str:
     """What this machine's start is called: another one means that nothing from before lives."""
     try:
@@ -312,7 +298,7 @@ class _Guard:
     """
 
     def __init__(self, root: str) -> None:
-        sweep = _script(f"from outfitter.pool.sweep import sweep; sweep({root!r})")
+        sweep = script(f"from outfitter.pool.sweep import sweep; sweep({root!r})")
         # By another number, since a shell gives what it starts in the background no input of its own.
         alone = 'exec 3<&0; (read line && exit; exec "$@") <&3 3<&- & exit'
         self._child = subprocess.Popen(
@@ -357,7 +343,7 @@ class _Coming:
 
 
 class _Server:
-    """A server that runs, or has ended."""
+    """A server that runs, or has ended. Raises EngineFailed where it cannot be started."""
 
     def __init__(
         self,
@@ -366,58 +352,42 @@ class _Server:
         environ: Mapping[str, str],
         held: tuple[int, ...],
         shown: Certificate | None,
+        template: Template | None,
     ) -> None:
-        self._said = memory_file("pool-stderr")
         files = () if shown is None else (in_memory(shown.public), in_memory(shown.key))
         if files:
             words = [*words, "--tls-cert", f"/dev/fd/{files[0]}", "--tls-key", f"/dev/fd/{files[1]}"]
+        self._said = memory_file("pool-stderr")
+        theirs, self._stdin = os.pipe()
+        self._stdout, output = os.pipe()
+        start = Start(words, work, environ, (theirs, output, self._said), held + files)
         try:
-            self._child = subprocess.Popen(
-                [*own_words(held + files), *words],
-                pass_fds=held + files,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._said,
-                cwd=work,
-                env=dict(environ),
-                start_new_session=True,
-                bufsize=0,
-            )
+            child = None if template is None else template.copy(start)
+            self._child = child or Spawned(start)
         except OSError as error:
-            os.close(self._said)
+            for fd in (self._stdin, self._stdout, self._said):
+                os.close(fd)
             raise EngineFailed(f"cannot start a server with {sys.executable}: {error.strerror}") from None
         finally:
-            for fd in files:
+            for fd in (theirs, output, *files):
                 os.close(fd)
         self.pid = self._child.pid
 
     def wait_ready(self, lines: int) -> list[str]:
         """What it says first: where it is found, and what limits its commands. Raises EngineFailed."""
-        assert self._child.stdout is not None
-        out, said = self._child.stdout.fileno(), b""
-        until = time.monotonic() + START_SECONDS
+        said, until = b"", time.monotonic() + START_SECONDS
         while said.count(b"\n") < lines and len(said) < _FIRST_LINES:
-            if not ready(out, until - time.monotonic()):
+            if not ready(self._stdout, until - time.monotonic()):
                 raise EngineFailed(f"the server has not said within {START_SECONDS:g} s where it listens")
-            piece = os.read(out, _FIRST_LINES)
+            piece = os.read(self._stdout, _FIRST_LINES)
             if not piece:
                 raise EngineFailed(f"the server ended before it listened: {self._last_words()}")
             said += piece
         return said.decode("ascii", "replace").splitlines()
 
-    def wait(self, seconds: float = _FOREVER) -> None:
-        """Returns when it has ended, or the time is up: by its descriptor where there is one, as `subprocess`
-        looks only every 50 ms."""
-        if not LINUX:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(seconds)
-            return
-        try:
-            watched = os.pidfd_open(self.pid)
-        except OSError:
-            return  # it is gone
-        ready(watched, seconds)
-        os.close(watched)
+    def wait(self) -> None:
+        """Returns when it has ended."""
+        self._child.wait(_FOREVER)
 
     def _last_words(self) -> str:
         size = os.fstat(self._said).st_size
@@ -428,36 +398,20 @@ class _Server:
 
     def end(self) -> Stopped:
         """Ends it and all its commands, as orderly as it can."""
-        child = self._child
-        assert child.stdin is not None and child.stdout is not None
-        child.stdin.close()  # at the end of its input it ends in order
-        if not self._has_ended():
-            child.kill()  # its watchdog ends the commands
-            child.wait()
+        os.close(self._stdin)  # at the end of its input it ends in order
+        status = self._child.wait(END_SECONDS)
+        if status is None:
+            self._child.kill()  # its watchdog ends the commands
             return self._ended(
                 Stopped(False, f"the server took more than {END_SECONDS:g} s to end, and was killed")
             )
-        status = child.wait()
         if status:
             how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
             return self._ended(Stopped(False, f"the server had ended {how}: {self._last_words()}"))
         return self._ended(Stopped(True))
 
-    def _has_ended(self) -> bool:
-        """Waits for its end, for a while."""
-        self.wait(END_SECONDS)
-        return self._child.poll() is not None
-
     def _ended(self, how: Stopped) -> Stopped:
-        assert self._child.stdout is not None
-        self._child.stdout.close()
+        os.close(self._stdout)
         os.close(self._said)
         tidy(self.pid)
         return how
-
-
-def ready(fd: int, seconds: float) -> bool:
-    """Whether there is something to read within the time; unlike `select.select`, for any descriptor."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return seconds > 0 and bool(poll.poll(seconds * 1000))

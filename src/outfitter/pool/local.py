@@ -1,4 +1,4 @@
-"""The engine of one machine: slots are keepers in this process, and servers its children on loopback."""
+"""The engine of one machine: slots are keepers in this process, and servers processes on loopback."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..host.limits import killed_for_memory
 from ..system import LINUX
 from .engine import EXECUTOR_ENDED, OUT_OF_MEMORY, STARVED, Capacity, Loss, Node
 from .keeper import Keeper
+from .template import Template
 
 if TYPE_CHECKING:
     from .engine import Card, Endpoint, Order, Stopped
@@ -33,13 +34,16 @@ class LocalEngine:
         self._slots: set[LocalSlot] = set()
         # A keeper's calls block for as long as a server takes to start or to end.
         self.threads = ThreadPoolExecutor(MAX_STARTING, "outfitter.pool")
+        self._template = Template()
 
     async def open(self) -> None:
         pass
 
     async def start(self, order: Order) -> LocalSlot:
         loop = asyncio.get_running_loop()
-        keeper = await loop.run_in_executor(self.threads, lambda: Keeper(order.pool_id, listen=self._listen))
+        keeper = await loop.run_in_executor(
+            self.threads, lambda: Keeper(order.pool_id, listen=self._listen, template=self._template)
+        )
         slot = LocalSlot(self, keeper, order)
         self._slots.add(slot)
         return slot
@@ -53,6 +57,7 @@ class LocalEngine:
 
     async def aclose(self) -> None:
         await asyncio.gather(*(slot.stop() for slot in list(self._slots)))
+        await asyncio.get_running_loop().run_in_executor(self.threads, self._template.close)
         self.threads.shutdown(wait=False)
 
     def forget(self, slot: LocalSlot) -> None:
