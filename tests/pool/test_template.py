@@ -19,6 +19,7 @@ import pytest
 from outfitter.cli.copying import MODULES
 from outfitter.client.connect import connect
 from outfitter.core.shape import Shape
+from outfitter.errors import EngineFailed
 from outfitter.pool.certificate import trusting
 from outfitter.pool.child import own_words, script
 from outfitter.pool.engine import Stopped
@@ -119,7 +120,7 @@ def test_a_copy_that_was_killed_is_not_confirmed(template: Template, root: Path)
 
 def test_a_copy_that_cannot_start_says_why(template: Template, root: Path) -> None:
     keeper = keeping(root, template, listen="ws://192.0.2.1:1")
-    with pytest.raises(Exception, match="the server ended before it listened: outfitter: "):
+    with pytest.raises(EngineFailed, match="the server ended before it listened: outfitter: "):
         keeper.serve(card("l1"), Shape())
     assert keeper.stop() == Stopped(True)
 
@@ -188,6 +189,63 @@ def test_a_keeper_ends_its_own_template(root: Path) -> None:
     process = keeper._template._process
     assert process is not None and keeper.stop() == Stopped(True)
     assert process.returncode == 0
+
+
+def test_a_template_that_does_not_answer_is_ended(
+    template: Template, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outfitter.pool.template._ANSWER_SECONDS", 0.2)
+    keeper, frozen = keeping(root, template), pid_of(template)
+    assert template._control is not None
+    template._control.settimeout(0.2)
+    stop(frozen)
+    assert output(keeper.serve(card("l1"), Shape()), "echo here") == "here\n"
+    wait_gone([frozen])
+    assert keeper.stop() == Stopped(True)
+
+
+def test_a_copy_whose_descriptor_got_lost_is_killed(
+    template: Template, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    receive = socket.recv_fds
+
+    def lose(*args: Any) -> Any:
+        said, fds, *others = receive(*args)
+        made.append(int(said))
+        for fd in fds:
+            os.close(fd)
+        return said, [], *others
+
+    monkeypatch.setattr(socket, "recv_fds", lose)
+    keeper = keeping(root, template)
+    with pytest.raises(EngineFailed, match="Too many open files"):
+        keeper.serve(card("l1"), Shape())
+    monkeypatch.undo()
+    wait_gone(made)
+    keeper.serve(card("l2"), Shape())
+    assert children(pid_of(template)) == [keeper.pid]
+    assert keeper.stop() == Stopped(True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nonsense"], "with exit status 2: Usage"),
+        (["serve", "--listen", "nonsense"], "with exit status 1: outfitter: "),
+    ],
+)
+def test_a_copy_says_how_it_ended(
+    template: Template, root: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], told: str
+) -> None:
+    monkeypatch.setattr("outfitter.pool.keeper.serve_words", lambda *_: [])
+    monkeypatch.setattr(Keeper, "_place", lambda *_: words)
+    keeper = keeping(root, template)
+    server, _ = keeper._begin(card("l1"), Shape())
+    wait_until(lambda: server._child.wait(0.1) is not None, "it ends")
+    stopped = server.end()
+    assert not stopped.confirmed and told in stopped.detail
+    keeper.stop()
 
 
 def test_a_template_ends_with_whoever_has_started_it() -> None:

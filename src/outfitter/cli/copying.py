@@ -127,35 +127,41 @@ def _reap(number: int, frame: object) -> None:
 
 def _serve(asked: socket.socket, given: list[int]) -> NoReturn:
     """A server, as if it had been started with what the request says."""
-    status = 1
+    status, report = 1, given[1]
     try:
         asked.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
-        request, report, *streams = given[:_FIRST]
-        held = given[_FIRST:]
-        for number, fd in enumerate(streams):
-            os.dup2(fd, number)
-            os.close(fd)
-        told = json.loads(os.pread(request, os.fstat(request).st_size, 0))
-        os.close(request)
-        os.chdir(told["cwd"])
-        inherited.replace(told["environ"])
-        time.tzset()
-        # The files that it is given have other numbers here.
-        files = {
-            f"/dev/fd/{there}": f"/dev/fd/{here}" for there, here in zip(told["holds"], held, strict=True)
-        }
-        sys.argv[1:] = [files.get(word, word) for word in told["words"]]
-        sys.orig_argv[:] = told["started"]
+        _become(given)
         from .main import main as outfitter
 
         status = outfitter()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.write(report, b"%d" % status)
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        os._exit(status)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.write(report, b"%d" % status)
+        finally:
+            os._exit(status)
+
+
+def _become(given: list[int]) -> None:
+    request, _, *streams = given[:_FIRST]
+    held = given[_FIRST:]
+    for number, fd in enumerate(streams):
+        os.dup2(fd, number)
+        os.close(fd)
+    told = json.loads(os.pread(request, os.fstat(request).st_size, 0))
+    os.close(request)
+    os.chdir(told["cwd"])
+    inherited.replace(told["environ"])
+    time.tzset()
+    # The files that it is given have other numbers here.
+    files = {f"/dev/fd/{there}": f"/dev/fd/{here}" for there, here in zip(told["holds"], held, strict=True)}
+    sys.argv[1:] = [files.get(word, word) for word in told["words"]]
+    sys.orig_argv[:] = told["started"]

@@ -8,6 +8,7 @@ more, servers start by themselves.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _ALONE = 2
 _ANSWER_SECONDS = 10.0  # a copy takes 2 ms
 _ANSWER_BYTES = 64
+NO = b"no"  # in place of a number
 _ENDED = "the process that servers are copies of has ended"
 
 
@@ -43,7 +45,7 @@ class Template:
         self._one_at_a_time = threading.Lock()
 
     def copy(self, start: Start) -> Child | None:
-        """A server; None if it has to start by itself."""
+        """A server; None if it has to start by itself. Raises OSError where neither would do."""
         with self._one_at_a_time:
             self._asked += 1
             if self._given_up or self._asked <= _ALONE:
@@ -51,9 +53,9 @@ class Template:
             try:
                 control = self._control or self._begin()
                 return _copied(control, start) if self._is_ready(control) else None
-            except OSError as error:
-                warn("pool", "servers start by themselves from now on: %s", error.strerror or error)
-                self._end()
+            except (ConnectionError, TimeoutError) as error:
+                warn("pool", "servers start by themselves from now on: %s", error)
+                self._end()  # it cannot answer later, either
                 self._given_up = True
                 return None
 
@@ -74,10 +76,10 @@ class Template:
         return ours
 
     def _is_ready(self, control: socket.socket) -> bool:
-        """Whether it has loaded everything. Raises OSError if it has ended."""
+        """Whether it has loaded everything. Raises ConnectionError if it has ended."""
         if not self._ready and ready(control.fileno(), 0):
             if not control.recv(_ANSWER_BYTES):
-                raise OSError(_ENDED)
+                raise ConnectionError(_ENDED)
             self._ready = True
         return self._ready
 
@@ -88,8 +90,9 @@ class Template:
             self._end()
 
     def _end(self) -> None:
+        """Its end is the socket's."""
         if self._control is not None:
-            self._control.close()  # which ends it
+            self._control.close()
         if self._process is not None:
             try:
                 self._process.wait(_ANSWER_SECONDS)
@@ -118,7 +121,7 @@ def _copied(control: socket.socket, start: Start) -> Child | None:
             socket.send_fds(control, [b"copy"], [request, theirs, *start.streams, *start.holds])
             said, watched, _, _ = socket.recv_fds(control, _ANSWER_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
             if not said:
-                raise OSError(_ENDED)
+                raise ConnectionError(_ENDED)
         except BaseException:
             os.close(report)
             raise
@@ -126,10 +129,13 @@ def _copied(control: socket.socket, start: Start) -> Child | None:
             os.close(theirs)
     finally:
         os.close(request)
-    if not watched:  # whoever starts a server by itself will be told why
-        os.close(report)
-        return None
-    return _Copied(int(said), watched[0], report)
+    if watched:
+        return _Copied(int(said), watched[0], report)
+    os.close(report)
+    if said != NO:  # it has made one, and we have no descriptor left for it
+        os.kill(int(said), signal.SIGKILL)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return None  # whoever starts a server by itself will be told why
 
 
 class _Copied:
