@@ -24,9 +24,12 @@ from outfitter.core.shape import Shape
 from outfitter.errors import DialFailed, OutfitterError, RequestFailed
 from outfitter.pool.certificate import trusting
 from outfitter.pool.engine import OUT_OF_MEMORY, REASONS, RLIMIT, Card, Endpoint, Engine, Order, Slot
-from tests.support.machine import PROC, wait_until
+from outfitter.system import LINUX
+from tests.support.machine import PROC, command, wait_until
 
 GONE_SECONDS = 60.0  # that an engine may take to notice; its connection is quicker
+ROUNDS = 40  # until a server is a copy: most often five
+COPIED = "outfitter.cli.copying"
 
 
 def order(number: int = 1, **shape: Any) -> Order:
@@ -143,6 +146,28 @@ class EngineTests:
         left: list[Endpoint] = []
         self.run(opened, scenario)
         wait_until(lambda: not self.lives(left[0]), "its server and workspace are gone")
+
+    def test_a_slot_that_is_renewed_ahead_has_copies_of_one_process(
+        self, opened: Callable[[], Awaitable[Engine]]
+    ) -> None:
+        async def scenario(engine: Engine) -> None:
+            slot = await engine.start(self.order())
+            await slot.serve(Given().card)
+            for _ in range(ROUNDS):
+                given = Given(env={"ROUND": "1"})
+                await slot.prepare(given.card)
+                endpoint = await slot.serve(given.card)
+                assert await given.says(endpoint, "pwd; echo $ROUND") == f"{endpoint.workspace}\n1\n"
+                seen.append(endpoint)
+                if COPIED in command(endpoint.pid):
+                    break
+            assert (await slot.stop()).confirmed
+
+        seen: list[Endpoint] = []
+        self.run(opened, scenario)
+        assert len(seen) < ROUNDS or not LINUX
+        for one in seen:
+            wait_until(lambda one=one: not self.lives(one), "its server and workspace are gone")  # type: ignore[misc]
 
     @staticmethod
     def lives(endpoint: Endpoint) -> bool:
