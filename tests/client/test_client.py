@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
+from outfitter.client.connection import MAX_AHEAD
 from outfitter.core.events import Exited, Output
-from outfitter.errors import InvalidParams, OutputLost, ProtocolError, RequestFailed, SessionExpired
+from outfitter.errors import (
+    InvalidParams,
+    OutputLost,
+    ProtocolError,
+    RequestFailed,
+    SessionExpired,
+)
 from tests.client.peer import INFO, Peer, events, with_a_peer
 from tests.support.wire import b64
 
@@ -58,6 +65,51 @@ async def test_answers_find_their_calls_in_any_order(peer: Peer) -> None:
     for request in reversed(requests):
         peer.answer(request, request["method"])
     assert await asyncio.gather(*calls) == [f"m{number}" for number in range(5)]
+
+
+async def ahead(peer: Peer, calls: int) -> list[asyncio.Future[object]]:
+    """So many calls, when as many as may have been sent."""
+    made = [asyncio.ensure_future(peer.client.call("m", None)) for _ in range(calls)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return made
+
+
+@with_a_peer()
+async def test_the_reference_is_not_asked_more_than_it_has_room_for(peer: Peer) -> None:
+    calls = await ahead(peer, MAX_AHEAD + 2)
+    assert len(peer.requests) == MAX_AHEAD
+    slow = ("http/request", "process/read")  # who may wait for long is not in the way
+    waiting = [asyncio.ensure_future(peer.client.call(method, None)) for method in slow]
+    await peer.until(lambda: len(peer.requests) == MAX_AHEAD + 2)
+    calls.pop().cancel()  # one that was not sent
+    for _ in range(MAX_AHEAD // 2):
+        peer.answer(await peer.request("m"), 1)
+    await peer.until(lambda: len(peer.requests) == MAX_AHEAD // 2 + 3)
+    for request in peer.requests:
+        peer.answer(request, 1)
+    assert await asyncio.gather(*calls, *waiting) == [1] * (MAX_AHEAD + 3)
+    last = asyncio.ensure_future(peer.client.call("last", None))
+    await peer.until(lambda: peer.requests[-1]["method"] == "last")
+    peer.answer(peer.requests[-1], 1)
+    assert await last == 1
+
+
+@with_a_peer()
+async def test_who_waits_for_room_is_told_that_the_connection_is_lost(peer: Peer) -> None:
+    calls = await ahead(peer, MAX_AHEAD + 1)
+    peer.cut()
+    assert {type(one) for one in await asyncio.gather(*calls, return_exceptions=True)} == {SessionExpired}
+
+
+@with_a_peer(opened=False)
+async def test_a_server_of_ours_is_asked_everything_at_once(peer: Peer) -> None:
+    await peer.opened(["sessionLeave"])
+    calls = await ahead(peer, MAX_AHEAD + 1)
+    assert len(peer.requests) == MAX_AHEAD + 1
+    for request in peer.requests:
+        peer.answer(request, 1)
+    assert await asyncio.gather(*calls) == [1] * (MAX_AHEAD + 1)
 
 
 @with_a_peer()

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from ..transport.base import Dialled
 
 MAX_MESSAGE = 64 << 20  # what servers take, ours and the reference
+# Requests that the reference has not answered yet. It has room for 128 that it has not looked at, and when
+# that is full it does not write, either: then answers that nobody takes keep it from its requests, for ever.
+MAX_AHEAD = 96
+# Those that may wait for more than their turn: they keep no room there, and must not keep others waiting.
+_WAITING = ("http/request", "process/read")
 MAX_QUESTIONS = 1024  # of a server that wait for an answer: four commands' proxies at their limit
 
 
@@ -46,6 +51,9 @@ class ClientConnection:
         self._answering: set[asyncio.Task[None]] = set()
         self._lost = lost
         self._pending: dict[int | str, asyncio.Future[Json]] = {}
+        self.ahead = MAX_AHEAD  # how many requests may wait; whoever knows the server sets it
+        self._ahead = 0
+        self._full = False  # until half of them are answered: to wake everybody for each would take long
         self._next_id = 1
         self._failure: Disconnected | None = None
         self._room: asyncio.Event | None = None  # set when what waits to be sent has shrunk
@@ -56,7 +64,8 @@ class ClientConnection:
 
     async def call(self, method: str, params: Json) -> Json:
         """The result of a request. Raises RequestFailed, Disconnected, LocalProtocolError."""
-        while self.transport.buffered > HIGH and self._failure is None:
+        counts = method not in _WAITING
+        while self._failure is None and (self.transport.buffered > HIGH or (counts and self._full)):
             # A peer that reads slowly slows its callers down; nothing piles up here.
             self._room = self._room or asyncio.Event()
             await self._room.wait()
@@ -70,11 +79,17 @@ class ClientConnection:
             )
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._pending[ident] = answer
+        self._ahead += counts
+        self._full = self._full or self._ahead >= self.ahead
         self.transport.send(message)
         try:
             return await answer
         finally:
             self._pending.pop(ident, None)
+            self._ahead -= counts
+            if self._full and self._ahead <= self.ahead // 2:
+                self._full = False
+                self.drained()
 
     def check(self) -> None:
         """Raises Disconnected when the connection is gone."""

@@ -135,6 +135,8 @@ class Link:
                 ).encode()
                 result = InitializeResult.decode(await connection.call("initialize", params))
                 connection.notify("initialized", {})
+            if result.info is not None and "sessionLeave" in result.info.capabilities:
+                connection.ahead = MAX_CALLS  # a server of ours goes on writing, whatever it reads
             if resume is not None and result.session_id != resume:
                 raise InvalidParams("the server resumed a different session")
         except TimeoutError:
