@@ -357,19 +357,26 @@ class _Server:
         files = () if shown is None else (in_memory(shown.public), in_memory(shown.key))
         if files:
             words = [*words, "--tls-cert", f"/dev/fd/{files[0]}", "--tls-key", f"/dev/fd/{files[1]}"]
-        self._said = memory_file("pool-stderr")
-        theirs, self._stdin = os.pipe()
-        self._stdout, output = os.pipe()
-        start = Start(words, work, environ, (theirs, output, self._said), held + files)
+        ours: list[int] = []
+        theirs = [*files]
         try:
+            self._said = memory_file("pool-stderr")
+            ours.append(self._said)
+            stdin, self._stdin = os.pipe()
+            theirs.append(stdin)
+            ours.append(self._stdin)
+            self._stdout, stdout = os.pipe()
+            theirs.append(stdout)
+            ours.append(self._stdout)
+            start = Start(words, work, environ, (stdin, stdout, self._said), held + files)
             child = None if template is None else template.copy(start)
             self._child = child or Spawned(start)
         except OSError as error:
-            for fd in (self._stdin, self._stdout, self._said):
+            for fd in ours:
                 os.close(fd)
             raise EngineFailed(f"cannot start a server with {sys.executable}: {error.strerror}") from None
         finally:
-            for fd in (theirs, output, *files):
+            for fd in theirs:
                 os.close(fd)
         self.pid = self._child.pid
 
