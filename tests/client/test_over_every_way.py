@@ -306,8 +306,8 @@ async def test_any_byte_passes(client: Client, way: Way) -> None:
 
 @over_every_way
 async def test_many_commands_at_once_do_not_mix(client: Client, way: Way) -> None:
-    # With all of these requests before it, the reference would not answer any more.
-    numbers = range(400)
+    # With all of these requests before it, the reference would not answer any more; a Mac has files for 390.
+    numbers = range(350)
     done = await asyncio.gather(*(client.run(["sh", "-c", f"echo {n}; exit {n % 256}"]) for n in numbers))
     assert done == [Completed(n % 256, f"{n}\n".encode(), b"") for n in numbers]
 
