@@ -16,7 +16,7 @@ from outfitter.loop import EpollLoop
 from outfitter.relay.credentials import bearer
 from outfitter.relay.executor import RemoteExecutor
 from outfitter.relay.registry import Registry
-from outfitter.server.listen import serve_remote
+from outfitter.server.dialled import serve_remote
 from outfitter.server.settings import ServerSettings
 
 SESSIONS = 4096  # more than all of them have streams

@@ -235,7 +235,7 @@ def test_nothing_is_loaded_for_it_unless_it_is_asked_for(user: User, flags: tupl
         "import sys; from outfitter.server import listen; from outfitter.cli.main import main\n"
         "names = ('json', 'outfitter.cli.announce')\n"
         "def run(*_): print([name for name in names if name in sys.modules], flush=True)\n"
-        "listen._run = run; main()"
+        "listen.run = run; main()"
     )
     for more, loaded in (((), b"[]"), (("--json",), b"['outfitter.cli.announce']")):
         command = [sys.executable, "-c", script, "serve", *flags, *more]

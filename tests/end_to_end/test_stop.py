@@ -63,7 +63,7 @@ from outfitter.loop import EpollLoop
 from outfitter.server import listen
 listen._HARD_END_SECONDS = 1
 loop = EpollLoop()
-listen._on_signals(loop, {{signal.SIGTERM: loop.stop}})
+listen.on_signals(loop, {{signal.SIGTERM: loop.stop}})
 def hold():
     print("held", flush=True)
     while {condition}:

@@ -22,7 +22,7 @@ def reload():
     listen._reload([wrong, lambda: done.append("the second part")])
     loop.stop()
 
-listen._on_signals(loop, {signal.SIGHUP: reload, signal.SIGTERM: lambda: done.append("ended")})
+listen.on_signals(loop, {signal.SIGHUP: reload, signal.SIGTERM: lambda: done.append("ended")})
 os.kill(os.getpid(), signal.SIGHUP)
 loop.run()
 print(done, signal.getitimer(signal.ITIMER_REAL))
@@ -41,7 +41,7 @@ from outfitter.loop import EpollLoop
 from outfitter.server import listen
 
 loop, number = EpollLoop(), {number}
-listen._on_signals(loop, {{number: loop.stop}})
+listen.on_signals(loop, {{number: loop.stop}})
 os.kill(os.getpid(), number)
 loop.run()
 print(signal.alarm(0) > 0)

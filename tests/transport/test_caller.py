@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from outfitter.system import LINUX
-from outfitter.transport import caller
-from outfitter.transport.caller import SocketCaller, owner, source_of
+from outfitter.transport import linuxpeer
+from outfitter.transport.caller import SocketCaller, peers, source_of
 
 OTHER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -77,8 +77,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """All ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
     name: str = request.param
     if name == "/proc":
-        monkeypatch.setattr(caller, "_asking", None)
-        monkeypatch.setattr(caller, "_AF_NETLINK", 9999)
+        monkeypatch.setattr(linuxpeer, "_asking", None)
+        monkeypatch.setattr(linuxpeer, "_AF_NETLINK", 9999)
     return name
 
 
@@ -146,14 +146,14 @@ def test_port_of_a_connection_that_was_reset_may_belong_to_another(way: str) -> 
             return who, second
 
         who, second = again()
-        assert owner(end_of(second), here)[0] == os.geteuid()
+        assert peers().owner(end_of(second), here)[0] == os.geteuid()
         assert who.uid() is None
 
 
 def test_listener_on_the_same_port_is_nobody(way: str) -> None:
     """Without a connection, the kernel answers with the socket that listens there."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        assert owner(listening.getsockname(), ("127.0.0.1", 1)) == (None, 0)
+        assert peers().owner(listening.getsockname(), ("127.0.0.1", 1)) == (None, 0)
 
 
 @as_root
@@ -167,7 +167,7 @@ def test_user_of_another_namespace_is_not_known() -> None:
             said = b"no namespaces"
             try:
                 inside = _unshare_user()
-                caller._asking = None  # opened before, in the namespace outside
+                linuxpeer._asking = None  # opened before, in the namespace outside
                 if inside:
                     said = repr((SocketCaller(accepted).uid(),)).encode()
             finally:

@@ -55,6 +55,7 @@ MODULES = (
     "shell.bash",
     "shell.call",
     "shell.start",
+    "transport.linuxpeer",
     "transport.listener",
     "transport.websocket",
 )

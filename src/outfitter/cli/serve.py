@@ -6,7 +6,7 @@ import os
 
 from ..earlyerrors import SettingInvalid
 from ..server import limits
-from ..server.listen import parse_url, serve_stdio, serve_websocket
+from ..server.listen import parse_url, serve_websocket
 from ..server.settings import ServerSettings
 
 TYPE_CHECKING = False
@@ -32,6 +32,8 @@ def serve(flags: Flags) -> int:
     if place is None:
         if flags["ws_auth"] is not None:
             raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
+        from ..server.onstdio import serve_stdio
+
         return serve_stdio(settings, watchers_of(flags))
     check = _check(flags)
     is_open = check is None and flags["tls_client_ca"] is None

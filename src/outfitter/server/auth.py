@@ -11,6 +11,7 @@ from ..transport.sockets import is_ipv4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
     from ..protocol.upgrade import Caller, Gate, Headers
@@ -80,6 +81,22 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
             f"--allow-user {uid}, or use tokens (--ws-auth)",
             cause="user",
         )
+
+    return decide
+
+
+def without_the_confined(gate: Gate, confines: Callable[[], bool]) -> Gate:
+    """Who comes without a token must not be a command in a sandbox, while one can reach this server."""
+
+    def decide(headers: Headers, caller: Caller) -> Response | Admitted:
+        said = gate(headers, caller)
+        if confines() and caller.certificate is None:
+            from ..host.sandbox.callers import REFUSAL, is_outside
+
+            number = caller.socket_number()
+            if not isinstance(said, Response) and number is not None and not is_outside(number):
+                return Response(403, REFUSAL, cause="sandbox")
+        return said
 
     return decide
 

@@ -22,13 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from typing import Any, Protocol
+    from typing import Any
 
     from ..core.quotas import Sharing
     from ..observe.watchers import Watchers
     from ..protocol.upgrade import Admitted, Caller, Gate, Headers, Response
     from ..stdlib import socket
-    from ..transport.base import Serving
     from ..transport.caller import SocketCaller
     from ..transport.certificates import Certificates
     from ..transport.listener import Listener
@@ -39,15 +38,6 @@ if TYPE_CHECKING:
     from .server import Server
     from .settings import ServerSettings
     from .upgrading import Listening, Upgrading
-
-    class Dialling(Protocol):
-        """What keeps a connection to a service that brings clients. `heard`: when one said something."""
-
-        @property
-        def heard(self) -> float: ...
-
-        def begin(self) -> None: ...
-        def stop(self, reason: str) -> None: ...
 
 
 _WARM_UP_SECONDS = 0.05
@@ -60,10 +50,10 @@ _UPGRADE_READY_SECONDS = 1.0
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
-_SIGHUP, _SIGINT, _SIGALRM, _SIGTERM = 1, 2, 14, 15  # on every system
+SIGHUP, SIGINT, _SIGALRM, SIGTERM = 1, 2, 14, 15  # on every system
 _UPGRADE = "OUTFITTER_UPGRADE"  # see `upgrading`, which is loaded when it is needed
 # Those after which we end, in any case. After all others the server may go on.
-_LAST = (_SIGINT, _SIGTERM)
+_LAST = (SIGINT, SIGTERM)
 # From a signal to a hard end. An orderly one takes two seconds for clients and one for commands; who asked us
 # to end (a container engine, say) often waits for ten.
 _HARD_END_SECONDS = 8
@@ -120,35 +110,35 @@ def serve_websocket(
         from . import upgrading
 
         if upgrading.is_check(said):
-            _assume(settings)
-            _check_configuration()
+            assume(settings)
+            check_configuration()
             return upgrading.answer_check(said, gate)
         left = upgrading.received(said)
     if left is not None:
         sock = place.adopt(*left.told["listening"])
-        _assume(settings)
+        assume(settings)
     else:
-        limited = _limit(settings)
+        limited = limit(settings)
         if settings.cgroup:
             from ..host.cgroup import check as check_cgroup
 
             check_cgroup()  # before anybody is told that we listen
         sock = place.listen()
-        _assume(settings)
-        _check_configuration()
+        assume(settings)
+        check_configuration()
     loop = EpollLoop()
-    _load_first(loop)
+    load_first(loop)
     if settings.ends_with_stdin:
         _end_with_stdin(loop)  # before anybody is told that we listen
     upgrade = _LazyUpgrade(loop)
     reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
-    upgrade.signals = _on_signals(
+    upgrade.signals = on_signals(
         loop,
         {
-            _SIGHUP: _hang_up(loop.stop, reload),
+            SIGHUP: hang_up(loop.stop, reload),
             SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
-            _SIGINT: loop.stop,
-            _SIGTERM: loop.stop,
+            SIGINT: loop.stop,
+            SIGTERM: loop.stop,
             SIGUSR2: upgrade.begin,
         },
     )
@@ -156,19 +146,19 @@ def serve_websocket(
         if announce is not None:
             announce(place.url, limited)
         else:
-            sys.stdout.write(f"{place.url}\n{_line(limited)}")
+            sys.stdout.write(f"{place.url}\n{limits_line(limited)}")
             sys.stdout.flush()
     from ..transport.listener import Listener
 
     def drains(why: str) -> None:
         listener.draining = why
 
-    lazy = _LazyServer(loop, settings, watchers=watchers, drains=drains)
+    lazy = LazyServer(loop, settings, watchers=watchers, drains=drains)
     secure = None if certificates is None else _secured(loop, certificates)
     listener = Listener(
         loop,
         sock,
-        _without_the_confined(gate(), check, lazy),
+        _lazily(gate, check, lazy),
         lazy.connect,
         settings.max_connections,
         secure=secure,
@@ -182,15 +172,18 @@ def serve_websocket(
             server.services.sessions.trees.held = fence.holds
         if isinstance(place, TcpPlace):
             server.services.own_ports = (sock.getsockname()[1],)
+        # What a client needs who wants to enter: later there may be no descriptors to load it with.
         listener.load()
-        if check is None:
-            from ..transport.caller import get_ready
+        from ..transport.caller import peers
+        from . import auth  # noqa: F401
 
-            get_ready()
+        known = peers()
+        if check is None:
+            known.get_ready()
 
     lazy.made = made
     listener.keepalive = settings.keepalive
-    fence = _fence(loop, settings, listener.heard)
+    fence = fence_of(loop, settings, listener.heard)
     if certificates is not None:
         reload.append(certificates.reload)
     listener.software = f"outfitter/{VERSION}"
@@ -216,7 +209,7 @@ def serve_websocket(
     loop.call_later(_WARM_UP_SECONDS, lazy.warm_up)
     # Before another version is installed in the place of this one: half of each would fit nowhere.
     loop.call_later(_UPGRADE_READY_SECONDS, upgrade.prepare)
-    held = _run(loop, settings)
+    held = run(loop, settings)
     upgrade.stop()  # clients are still told, on the same loop
     listener.stop()
     if settings.run_as is None:
@@ -232,26 +225,22 @@ def serve_websocket(
     return status
 
 
-def _without_the_confined(gate: Gate, check: Check | None, lazy: _LazyServer) -> Gate:
-    """Who comes without a token must not be a command in a sandbox."""
-    if check is not None:
-        return gate
+def _lazily(gate: Callable[[], Gate], check: Check | None, lazy: LazyServer) -> Gate:
+    """The gate, made for the first who wants to enter: /readyz needs none."""
+    made: Gate | None = None
 
     def decide(headers: Headers, caller: Caller) -> Response | Admitted:
-        said = gate(headers, caller)
-        if lazy.confines and caller.certificate is None:
-            from ..host.sandbox.callers import REFUSAL, is_outside
-            from ..protocol.upgrade import Response
+        nonlocal made
+        if made is None:
+            from .auth import without_the_confined
 
-            number = caller.socket_number()
-            if not isinstance(said, Response) and number is not None and not is_outside(number):
-                return Response(403, REFUSAL, cause="sandbox")
-        return said
+            made = gate() if check is not None else without_the_confined(gate(), lambda: lazy.confines)
+        return made(headers, caller)
 
     return decide
 
 
-def _load_first(loop: EpollLoop) -> None:
+def load_first(loop: EpollLoop) -> None:
     """Looks for no garbage until everything is loaded: what a start makes stays.
 
     To look through it again and again takes 4 of 55 ms until the first command has ended. Later collections
@@ -273,36 +262,7 @@ def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, S
     return lambda sock, caller: TlsSocket(loop, sock, certificates.context(), caller)
 
 
-def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> int:
-    """Serves one connection over stdin and stdout; its end is ours."""
-    from ..transport.stdio import StdioTransport
-
-    sys.stderr.write(_line(_limit(settings)))  # stdout is the client's
-    _assume(settings)
-    _check_configuration()
-    loop = EpollLoop()
-    _load_first(loop)
-    # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
-    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher", watchers=watchers)
-    if watchers is not None:
-        watchers.watch_loop(loop)
-    transport = StdioTransport(loop, 0, 1)
-    lazy.get().connect(transport)
-    # There is nothing to reload, and a terminal that is gone takes its pipe along.
-    ending = dict.fromkeys((_SIGHUP, _SIGINT, _SIGTERM), loop.stop)
-    _on_signals(loop, {**ending, SIGUSR2: _refuse_upgrade})
-    transport.begin()
-    fence = _fence(loop, settings, lambda: transport.heard)
-    if fence is not None:
-        lazy.get().services.sessions.trees.held = fence.holds
-    _run(loop, settings)
-    status = lazy.stop()
-    if watchers is not None:
-        watchers.observer.close()
-    return status
-
-
-def _limit(settings: ServerSettings) -> str:
+def limit(settings: ServerSettings) -> str:
     """Limits this process and all its commands, if that is wanted; returns by what."""
     if settings.allowance is None:
         return ""
@@ -311,11 +271,11 @@ def _limit(settings: ServerSettings) -> str:
     return apply(settings.allowance)
 
 
-def _line(limited: str) -> str:
+def limits_line(limited: str) -> str:
     return f"limits: {limited}\n" if limited else ""
 
 
-def _fence(loop: EpollLoop, settings: ServerSettings, heard: Callable[[], float]) -> Fence | None:
+def fence_of(loop: EpollLoop, settings: ServerSettings, heard: Callable[[], float]) -> Fence | None:
     if settings.fence is None:
         return None
     from .fence import Fence
@@ -325,7 +285,7 @@ def _fence(loop: EpollLoop, settings: ServerSettings, heard: Callable[[], float]
     return fence
 
 
-def _run(loop: EpollLoop, settings: ServerSettings) -> bool:
+def run(loop: EpollLoop, settings: ServerSettings) -> bool:
     """Runs the loop until it is stopped; False if that was the fence, and nobody is there any more."""
     if settings.fence is None:
         loop.run()
@@ -372,80 +332,23 @@ def _end_with_stdin(loop: EpollLoop) -> None:
         ) from None
 
 
-def serve_remote(
-    settings: ServerSettings,
-    dial_out: Callable[[EpollLoop, Callable[[Serving], None], Callable[[str], None]], Dialling],
-    watchers: Watchers | None = None,
-    limited: Callable[[str], None] | None = None,
-) -> int:
-    """Serves what comes through a connection that we have dialled, until SIGTERM or SIGINT; returns the exit
-    status. `dial_out` gets the loop, what to do with each connection, and whom to tell why it cannot go on.
-    `limited` gets by what commands are limited, if they are; without it that is printed.
-
-    Raises SettingInvalid, HostUnsupported.
-    """
-    by = _limit(settings)
-    if limited is not None:
-        limited(by)
-    else:
-        sys.stdout.write(_line(by))
-        sys.stdout.flush()
-    _assume(settings)
-    _check_configuration()
-    loop = EpollLoop()
-    _load_first(loop)
-    lazy = _LazyServer(loop, settings, watchers=watchers, drains=lambda why: None)
-    if watchers is not None:
-        watchers.watch_loop(loop)
-    failed: list[str] = []
-
-    def give_up(why: str) -> None:
-        failed.append(why)
-        loop.stop()
-
-    dialling = dial_out(loop, lambda transport: lazy.get().connect(transport), give_up)
-    _on_signals(
-        loop,
-        {
-            _SIGHUP: _hang_up(loop.stop, [] if watchers is None else [watchers.observer.reopen]),
-            SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
-            _SIGINT: loop.stop,
-            _SIGTERM: loop.stop,
-            SIGUSR2: lambda: warn("server", "no upgrade, this version goes on: it was started with --remote"),
-        },
-    )
-    dialling.begin()
-    lazy.get()
-    fence = _fence(loop, settings, lambda: dialling.heard)
-    if fence is not None:
-        lazy.get().services.sessions.trees.held = fence.holds
-    _run(loop, settings)
-    status = lazy.stop()
-    dialling.stop("server is stopping")
-    if watchers is not None:
-        watchers.observer.close()
-    if failed:
-        raise SettingInvalid(failed[0])
-    return status
-
-
-def _assume(settings: ServerSettings) -> None:
+def assume(settings: ServerSettings) -> None:
     """Serves as the user that --run-as names, if any. Raises SettingInvalid, HostUnsupported."""
     if settings.project_ceiling is not None:
         from ..providers import files
 
         files.ceiling = os.path.abspath(settings.project_ceiling)
     if settings.run_as is not None:
-        from ..host.identity import assume, look_up
+        from ..host import identity
         from ..providers import inherited
 
-        user, environment = look_up(settings.run_as), inherited.load()
-        assume(user, environment)
+        user, environment = identity.look_up(settings.run_as), inherited.load()
+        identity.assume(user, environment)
         os.environ.clear()
         os.environ.update(user.environment(environment))
 
 
-def _check_configuration() -> None:
+def check_configuration() -> None:
     """Mistakes in the user's file are for whoever starts a server, not for the first client."""
     from ..contract.places import user_file
 
@@ -460,7 +363,7 @@ def _check_configuration() -> None:
     Configuration(inherited.load()).settings(None)
 
 
-class _LazyServer:
+class LazyServer:
     """The server behind a listener, made when it is first needed."""
 
     def __init__(
@@ -572,7 +475,7 @@ class _LazyServer:
         return 1
 
 
-def _hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Callable[[], None]:
+def hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Callable[[], None]:
     """What SIGHUP does: it reloads, unless we were started in a terminal that is gone now."""
     in_terminal = os.isatty(0)
     return lambda: stop() if in_terminal and not os.isatty(0) else _reload(reload)
@@ -598,10 +501,6 @@ def _reload(parts: list[Callable[[], None]]) -> None:
         except SettingInvalid as error:
             warn("server", "%s; what was in use stays in use", error)
     note("server", "=", "SIGHUP: read again what can change")
-
-
-def _refuse_upgrade() -> None:
-    warn("server", "no upgrade, this version goes on: a client on stdio could not come back")
 
 
 def _nothing() -> None:
@@ -664,7 +563,7 @@ class _LazyUpgrade:
         upgrading.begin()
 
 
-def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> int:
+def on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> int:
     """Calls what a signal asks for, from the loop; returns the descriptor at which signals arrive.
 
     A request that holds the loop holds up a stop as well, but not for ever: then the kernel ends us, and the

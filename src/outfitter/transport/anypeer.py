@@ -12,8 +12,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..stdlib import socket
-
-    _End = tuple[str, int]  # an IP address and a port
+    from .sockets import End
 
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS and FreeBSD, <sys/un.h>
 _XUCRED = 76  # bytes of struct xucred, <sys/ucred.h>: version, uid, number of groups, 16 groups
@@ -52,7 +51,7 @@ def _by_getpeereid(fd: int) -> int | None:
     return uid.value
 
 
-def owner(theirs: _End, ours: _End) -> tuple[int | None, int]:
+def owner(theirs: End, ours: End) -> tuple[int | None, int]:
     """The user whose TCP socket on this machine has the address `theirs` and is connected to `ours`; and 0,
     as no such system numbers sockets."""
     import subprocess
@@ -76,7 +75,7 @@ def owner(theirs: _End, ours: _End) -> tuple[int | None, int]:
     return owner_in(said.stdout, f"{_shown(theirs)}->{_shown(ours)}"), 0
 
 
-def _shown(end: _End) -> str:
+def _shown(end: End) -> str:
     host = end[0].removeprefix("::ffff:") if "." in end[0] else end[0]
     return f"[{host}]:{end[1]}" if ":" in host else f"{host}:{end[1]}"
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
+    End = tuple[str, int]  # an IP address and a port
+
     class Place(Protocol):
         """A way to listen."""
 

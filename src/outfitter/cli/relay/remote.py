@@ -17,7 +17,7 @@ from ...relay.known import Known, folder
 from ...relay.pinned import AcceptedHarnesses, kept_keys
 from ...relay.reach import token_file
 from ...relay.registry import Registry
-from ...server.listen import serve_remote as serve
+from ...server.dialled import serve_remote as serve
 from ..announce import announce
 from ..serve import begin_log, settings_of, watchers_of
 

@@ -1,0 +1,60 @@
+"""Runs a server for one client, over stdin and stdout."""
+
+from __future__ import annotations
+
+import sys
+
+from ..log import warn
+from ..loop import EpollLoop
+from ..stdlib import SIGUSR2
+from ..transport.stdio import StdioTransport
+from .listen import (
+    SIGHUP,
+    SIGINT,
+    SIGTERM,
+    LazyServer,
+    assume,
+    check_configuration,
+    fence_of,
+    limit,
+    limits_line,
+    load_first,
+    on_signals,
+    run,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..observe.watchers import Watchers
+    from .settings import ServerSettings
+
+
+def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> int:
+    """Serves one connection over stdin and stdout; its end is ours."""
+    sys.stderr.write(limits_line(limit(settings)))  # stdout is the client's
+    assume(settings)
+    check_configuration()
+    loop = EpollLoop()
+    load_first(loop)
+    # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
+    lazy = LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher", watchers=watchers)
+    if watchers is not None:
+        watchers.watch_loop(loop)
+    transport = StdioTransport(loop, 0, 1)
+    lazy.get().connect(transport)
+    # There is nothing to reload, and a terminal that is gone takes its pipe along.
+    ending = dict.fromkeys((SIGHUP, SIGINT, SIGTERM), loop.stop)
+    on_signals(loop, {**ending, SIGUSR2: _refuse_upgrade})
+    transport.begin()
+    fence = fence_of(loop, settings, lambda: transport.heard)
+    if fence is not None:
+        lazy.get().services.sessions.trees.held = fence.holds
+    run(loop, settings)
+    status = lazy.stop()
+    if watchers is not None:
+        watchers.observer.close()
+    return status
+
+
+def _refuse_upgrade() -> None:
+    warn("server", "no upgrade, this version goes on: a client on stdio could not come back")
