@@ -75,6 +75,7 @@ class Keeper:
         self._is_ours = template is None
         self._ahead = False  # whether somebody has asked for a server ahead
         self._relay = RelayPlace(listen) if listen.startswith("noise+") else None
+        self._boot_id = boot_id()
         self._environ = dict(os.environ if environ is None else environ)
         self._workspaces = Workspaces(root or root_of(self._environ), pool_id)
         self._environ.pop(ROOTS[0], None)
@@ -167,7 +168,7 @@ class Keeper:
             certificate="" if self._certificate is None else self._certificate.public,
             node=self._node,
             workspace=coming.workspace.work,
-            boot_id=boot_id(),
+            boot_id=self._boot_id,
             pid=coming.server.pid,
             version=VERSION,
             limits=next((one.removeprefix(_LIMITS) for one in said if one.startswith(_LIMITS)), NONE),
@@ -189,7 +190,9 @@ class Keeper:
             held = (workspace.held, self._guard.pipe)  # nobody sweeps what a server uses
             environ = {**self._environ, **ours}
             template = self._template if self._ahead else None
-            return _Server(words, workspace.work, environ, held, self._certificate, template), workspace
+            server = _Server(words, workspace.work, environ, held, self._certificate, template)
+            server.limited = card.limits != "none"
+            return server, workspace
         except BaseException:
             self._give_up(workspace)
             raise
@@ -332,18 +335,19 @@ class _Coming:
         self.lease_id = card.lease_id
         self.server = server
         self.workspace = workspace
-        self._limited = card.limits != "none"
         self._said: list[str] = []
 
     def ready(self, lines: int) -> list[str]:
         """What it has said: where it is found, in so many lines, and what limits its commands. Raises
         EngineFailed."""
-        self._said = self._said or self.server.wait_ready(lines + self._limited)
+        self._said = self._said or self.server.wait_ready(lines + self.server.limited)
         return self._said
 
 
 class _Server:
     """A server that runs, or has ended. Raises EngineFailed where it cannot be started."""
+
+    limited = True  # whether it has limited itself and its commands, and says by what
 
     def __init__(
         self,
@@ -420,5 +424,6 @@ class _Server:
     def _ended(self, how: Stopped) -> Stopped:
         os.close(self._stdout)
         os.close(self._said)
-        tidy(self.pid)
+        if self.limited:
+            tidy(self.pid)
         return how
