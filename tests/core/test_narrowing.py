@@ -32,6 +32,9 @@ CONFINEMENTS = st.one_of(OPEN, CLOSED)
 
 
 @given(CONFINEMENTS, CONFINEMENTS, PATHS)
+@example(
+    Confinement(True, False, (Rule("/a", "read"),)), Confinement(True, False, (Rule("/a/a", "read"),)), "/a/a"
+)
 def test_the_stricter_access_counts_for_every_path(one: Confinement, other: Confinement, path: str) -> None:
     both = narrowed(one, other)
     wanted = strictest(one.access(path), other.access(path))
