@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.servers import environment, serving
@@ -163,6 +163,16 @@ def policy(**members: Any) -> dict[str, Any]:
 
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(policy=policies, overlay=variables)
+@example(
+    policy={
+        "inherit": "none",
+        "ignoreDefaultExcludes": True,
+        "exclude": [],
+        "set": {"": "", "A": "1"},
+        "includeOnly": [""],
+    },
+    overlay={},
+)
 def test_generated_policy_gives_the_environment_of_the_reference(
     both: Both, policy: dict[str, Any], overlay: dict[str, str]
 ) -> None:

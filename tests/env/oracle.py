@@ -24,10 +24,9 @@ def lower(name: str) -> str:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     for pattern in patterns:
-        if pattern:
-            rule = re.escape(pattern.lower()).replace(r"\*", ".*").replace(r"\?", ".")
-            if re.fullmatch(rule, name.lower(), re.DOTALL):
-                return True
+        rule = re.escape(pattern.lower()).replace(r"\*", ".*").replace(r"\?", ".")
+        if re.fullmatch(rule, name.lower(), re.DOTALL):
+            return True
     return False
 
 

@@ -115,8 +115,8 @@ def test_include_only_keeps_nothing_else_not_even_what_is_set() -> None:
     }
 
 
-def test_include_only_of_a_pattern_that_fits_nothing_keeps_nothing() -> None:
-    assert apply(Policy("all", include_only=("",)), {"A": "1", "": "2"}).values == {}
+def test_include_only_of_an_empty_pattern_keeps_the_empty_name_alone() -> None:
+    assert apply(Policy("all", include_only=("",)), {"A": "1", "": "2"}).values == {"": "2"}
 
 
 def test_include_only_brings_nothing_back() -> None:

@@ -79,7 +79,23 @@ def test_a_uri_of_another_host_is_read_but_names_no_path(text: str) -> None:
     assert refusal_at_use(text) == f"'{shown}' is invalid on 'linux'"
 
 
-@pytest.mark.parametrize("text", ["file:///C:/x", "file:///c:/x", "file:C|/x", "file://c:/x", "file:/c:/x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file:///C:/x",
+        "file:///c:/x",
+        "file:C|/x",
+        "file://c:/x",
+        "file://c|/x",
+        "file:/c:/x",
+        "file:/./c|/x",
+        "file:///../c|/x",
+        "file://host/c|/x",
+        "file://host//../c|/x",
+        "file:/.//c:/x",
+        "file:c:/../x",
+    ],
+)
 def test_a_drive_is_read_but_names_no_path(text: str) -> None:
     assert parse(text) == FileUri("", "/C:/x")
     assert refusal_at_use(text) == "'file:///C:/x' is invalid on 'linux'"
@@ -91,6 +107,10 @@ def test_a_drive_is_read_but_names_no_path(text: str) -> None:
         ("file:///CC:/x", "/CC:/x"),
         ("file:///C:x", "/C:x"),
         ("file:///a/C:/x", "/a/C:/x"),
+        ("file:///c|/x", "/c|/x"),
+        ("file:/.//c|/x", "/c|/x"),
+        ("file:///a/c:/../x", "/a/c:/x"),
+        ("file:///a/c|/../x", "/a/c|/x"),
         ("file:///1:/x", "/1:/x"),
     ],
 )

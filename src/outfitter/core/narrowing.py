@@ -28,8 +28,8 @@ def narrowed(one: Confinement, other: Confinement) -> Confinement:
     if not (one.files and other.files):
         files = one if one.files else other
         return Confinement(files.files, network, files.rules, files.globs, files.glob_depth)
-    # A path's access changes only where one of the two has a rule, so these are enough to say it. Where a rule
-    # is missing, above it as well, nothing is allowed: to say that would hide what both allow below.
+    # A path's access changes only where one of the two has a rule, so these are enough to say it. Where one
+    # has none, above neither, it allows nothing: to say that would hide what both allow below.
     paths = [path for path in _places(one, other) if one.rule(path) and other.rule(path)]
     rules = canonical([Rule(path, strictest(one.access(path), other.access(path))) for path in paths])
     depths = [each.glob_depth for each in (one, other) if each.globs]

@@ -62,8 +62,6 @@ class Patterns:
         self._together: Callable[[str], int] | None = None  # made when it is first needed
         for place, pattern in enumerate(self.texts):
             folded = fold(pattern)
-            if not folded:
-                continue  # the empty pattern matches nothing
             if _is_wild(folded):
                 self._wild.append((place, folded, pattern))
             else:

@@ -46,7 +46,7 @@ class FileUri:
 
         Raises ValueError when the URI names no path of a POSIX host.
         """
-        if self.host or (self.path[2:3] == ":" and _looks_like_drive(self.path[1:3], self.path[3:4])):
+        if self.host or (self.path[2:3] == ":" and _names_drive(self.path)):
             raise ValueError(f"'{self.text}' is invalid on 'linux'")
         path = self.path
         if "%" in path:
@@ -102,21 +102,19 @@ def _parse_any(text: str) -> FileUri:
     if fragment:
         raise InvalidParams("fragments are not allowed in path URIs")
     rest = rest.replace("\\", "/")
-    host = ""
+    host, path = "", rest.removeprefix("/")
     if rest.startswith("//"):
-        host, slash, path = rest[2:].partition("/")
-        path = slash + path
-        if _looks_like_drive(host[:2], host[2:]):
-            host, path = "", f"/{host}{path}"
-        host = _host(host)
-        if _looks_like_drive(path.lstrip("/")[:2], path.lstrip("/")[2:3]) and "|" not in path:
-            path = "/" + path.lstrip("/")
-    else:
-        path = rest
-        if _looks_like_drive(path[:2], path[2:3]):
-            path = f"{path[0]}:{path[2:]}"
+        host, _, path = rest[2:].partition("/")
+        if _is_drive(host):
+            host, path = "", rest[2:]
+        elif not (host := _host(host)):
+            path = "/" + path  # which hides a drive: file:///c| is a folder of that name
     segments = _segments(path)
-    if segments and _looks_like_drive(segments[0], "") and segments[0][1] == ":":
+    if _is_drive(segments[0]):
+        host = ""
+    while len(segments) > 1 and not segments[0]:
+        del segments[0]
+    if _is_drive(segments[0]) and segments[0][1] == ":":
         segments[0] = segments[0].upper()
     uri = FileUri(host, "/" + "/".join(segments))
     if "%00" in uri.path and not uri.path.startswith("/%00/"):
@@ -139,25 +137,21 @@ def _host(text: str) -> str:
 
 
 def _segments(path: str) -> list[str]:
-    """Dots resolved lexically, everything else encoded as it will be shown."""
+    """Dots resolved lexically, everything else encoded as it will be shown. What looks like a drive of
+    Windows is one where nothing stands before it, and no dots lead out of it wherever it stands."""
     out: list[str] = []
-    parts = path.lstrip("/").split("/") if path.strip("/") else []
-    # Leading slashes beyond the first are empty segments; they never matter at use.
-    for number, part in enumerate(parts):
+    *above, last = path.split("/")
+    for part in (*above, last):
         plain = part
         for dot in _DOT:
             plain = plain.replace(dot, ".")
-        last = number == len(parts) - 1
         if plain == "..":
-            if out:
+            if out and not _is_drive(out[-1]):
                 out.pop()
-            if last:
-                out.append("")
-        elif plain == ".":
-            if last:
-                out.append("")
-        else:
-            out.append(_encode_segment(part))
+        elif plain != ".":
+            out.append(f"{part[0]}:" if not out and _is_drive(part) else _encode_segment(part))
+    if not out or plain in (".", ".."):
+        out.append("")
     return out
 
 
@@ -181,8 +175,12 @@ def _unescaped(two: bytes) -> bytes:
     return b"%" + two
 
 
-def _looks_like_drive(two: str, after: str) -> bool:
-    return len(two) == 2 and two[0] in _ALPHA and two[1] in ":|" and after in ("", "/")
+def _is_drive(segment: str) -> bool:
+    return len(segment) == 2 and segment[0] in _ALPHA and segment[1] in ":|"
+
+
+def _names_drive(path: str) -> bool:
+    return _is_drive(path[1:3]) and path[3:4] in ("", "/")
 
 
 def from_path(path: str) -> str:
@@ -191,7 +189,7 @@ def from_path(path: str) -> str:
     A path that would read as another system's (`/C:/x`) becomes an opaque URI, which no call accepts.
     """
     raw = path.encode("utf-8", "surrogateescape")
-    if path[2:3] == ":" and _looks_like_drive(path[1:3], path[3:4]):
+    if path[2:3] == ":" and _names_drive(path):
         from binascii import b2a_base64
 
         opaque = b2a_base64(raw, newline=False).rstrip(b"=").replace(b"+", b"-").replace(b"/", b"_")
