@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup tools run test test-portable test-engines test-installs test-shells chaos check docs bench clean
+.PHONY: help setup tools run test test-portable test-engines test-installs test-shells chaos fuzz check docs bench clean
 
 help:
 	@echo "make run     set up, then run a command and show where its environment came from"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here; the site"
 	@echo "make test-shells    so many random layers, wrappers, shells and startup files (EXAMPLES=2000): half an hour"
 	@echo "make chaos   every system call fails in turn, crowds, 10,000 sessions, a soak: about an hour"
+	@echo "make fuzz    tests that make up their examples, with TIMES=25 as many and new ones each time: half an hour"
 	@echo "make setup   prepare .venv with the outfitter command"
 	@echo "make check   format, lint, types, layers"
 	@echo "make docs    the documentation and the Python API as a site with search: build/site/index.html"
@@ -68,6 +69,11 @@ chaos: setup
 	@OUTFITTER_CHAOS=1 scripts/test -v -s tests/end_to_end/test_chaos.py tests/end_to_end/test_faults.py \
 		tests/server/test_http.py::test_memory_stays_flat_while_a_slow_reader_gets_all_of_it \
 		tests/pool/test_leaks.py $(ARGS)
+
+# Tests that make up their examples, with TIMES as many of them and new ones each time: 25 take half an hour.
+fuzz: TIMES ?= 25
+fuzz: setup tools
+	@OUTFITTER_FUZZ=$(TIMES) scripts/test -n 2 --timeout 0 $(ARGS)
 
 check: setup
 	@scripts/check

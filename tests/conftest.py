@@ -21,7 +21,7 @@ collect_ignore += ["portable"] if LINUX else []
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-pytest_plugins = ["tests.support.portable", "tests.support.confining"]
+pytest_plugins = ["tests.support.portable", "tests.support.confining", "tests.support.fuzzing"]
 
 # The files that take longest, the longest first. Side by side, a file's tests stay together: one of these
 # that came last would have to be waited for.

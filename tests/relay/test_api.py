@@ -198,7 +198,8 @@ def test_any_bytes_are_survived(place: Hosted, asked: bytes, said: bytes, behind
         http._file.read()
     with Http(place) as http:
         http.send(asked)
-        assert http.code() == (409, "environment_offline")
+        # The second where `make fuzz` has asked more often than anybody may.
+        assert http.code() in ((409, "environment_offline"), (429, "too_many_calls"))
 
 
 def test_who_leaves_in_the_middle_of_a_body_leaves_nothing_behind(place: Hosted) -> None:
