@@ -140,8 +140,7 @@ def _segments(path: str) -> list[str]:
     """Dots resolved lexically, everything else encoded as it will be shown. What looks like a drive of
     Windows is one where nothing stands before it, and no dots lead out of it wherever it stands."""
     out: list[str] = []
-    *above, last = path.split("/")
-    for part in (*above, last):
+    for part in path.split("/"):
         plain = part
         for dot in _DOT:
             plain = plain.replace(dot, ".")
