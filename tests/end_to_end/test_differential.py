@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
@@ -240,8 +240,10 @@ def test_working_directory_uri_is_understood_alike(pair: Pair, odd: Path, uri: s
 def test_generated_working_directory_uri_is_understood_alike(
     pair: Pair, odd: Path, pieces: list[str], inside: bool
 ) -> None:
-    start = odd.as_uri() + "/" if inside else "file:"
-    compare_cwd(pair, start + "".join(pieces))
+    uri = (odd.as_uri() + "/" if inside else "file:") + "".join(pieces)
+    # The standard leaves tabs out before it looks for a drive; the reference finds one before a tab.
+    assume(not {"C:\t", "c|\t"}.intersection(map("".join, itertools.pairwise(pieces))))
+    compare_cwd(pair, uri)
 
 
 # Starting
