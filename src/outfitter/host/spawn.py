@@ -65,8 +65,9 @@ _OPAQUE, _ACTIONS = 512, 128
 _LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # the kernel's MAX_ARG_STRLEN; the NUL at its end counts
 _LEAST_ROOM, _MOST_ROOM = 128 << 10, 6 << 20
 # Sets of descriptors and directories, 0.6 KB each; made anew when there are more. To make one takes six
-# system calls: 100 commands that are started together, again and again, take 49 instead of 52 ms.
-_REMEMBERED = 256
+# system calls: 100 commands that are started together, again and again, take 49 instead of 52 ms. Of commands
+# that stay, each has a set of its own, which nobody needs again.
+_REMEMBERED = 128
 
 
 class Stdio:
