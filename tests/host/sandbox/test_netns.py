@@ -149,11 +149,14 @@ def test_a_process_that_is_gone_is_refused(opener: Opener) -> None:
         opener.open(popen.pid, PLACES)
 
 
-def test_a_helper_that_was_killed_is_started_again(opener: Opener) -> None:
+@pytest.mark.parametrize("is_dead", [False, True], ids=["dying", "dead"])
+def test_a_helper_that_was_killed_is_started_again(opener: Opener, is_dead: bool) -> None:
     with sandboxed("") as (pid, _, _):
         opener.open(pid, PLACES[:1])[0][0].close()
         first = opener.opener.pid
         os.kill(first, signal.SIGKILL)
+        if is_dead:  # it can be asked no more, and its end is heard at the same time
+            os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
         opener.open(pid, PLACES[1:2])[0][0].close()
         assert opener.opener.pid != first
 

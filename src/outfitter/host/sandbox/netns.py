@@ -65,14 +65,22 @@ class NetOpener:
 
     def _ask(self, wanted: _Wanted) -> None:
         self._asked += 1
-        self._open[self._asked] = wanted
+        number = self._asked
+        self._open[number] = wanted
         try:
             if self._socket is None:
                 self._socket = self._started()
                 self._loop.add_reader(self._socket.fileno(), self._answered)
-            send(self._socket, (self._asked, wanted.places), [wanted.namespace])
+            send(self._socket, (number, wanted.places), [wanted.namespace])
         except (OSError, LaunchFailed):
-            self._loop.call_soon(self._lost)
+            self._loop.call_soon(self._not_asked, number, self._socket)
+
+    def _not_asked(self, number: int, helper: socket | None) -> None:
+        """A question has not reached the helper, or there is none."""
+        if helper is not None and helper is self._socket:
+            self._lost()
+        elif (wanted := self._open.pop(number, None)) is not None:  # else its end was heard before
+            self._ask_again(wanted)
 
     def _started(self) -> socket:
         """Raises OSError, LaunchFailed."""
@@ -125,12 +133,15 @@ class NetOpener:
         waiting, self._open = self._open, {}
         self.close()
         for wanted in waiting.values():
-            if wanted.again:
-                wanted.again = False
-                self._ask(wanted)
-            else:
-                os.close(wanted.namespace)
-                wanted.done([], "the process that opens them has ended")
+            self._ask_again(wanted)
+
+    def _ask_again(self, wanted: _Wanted) -> None:
+        if wanted.again:
+            wanted.again = False
+            self._ask(wanted)
+        else:
+            os.close(wanted.namespace)
+            wanted.done([], "the process that opens them has ended")
 
     def close(self) -> None:
         """The helper ends by itself when nobody asks any more; it is waited for, because it is our child."""
