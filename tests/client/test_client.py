@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from outfitter.client.connection import MAX_AHEAD
+from outfitter.client.feed import Events
 from outfitter.core.events import Exited, Output
 from outfitter.errors import (
     InvalidParams,
@@ -406,3 +407,8 @@ async def test_a_start_that_failed_says_why(peer: Peer) -> None:
     assert str(raised.value) == (
         "No such file or directory (os error 2): `nosuch` was not found in the command's PATH (code -32603)"
     )
+
+
+def test_events_that_ctrl_c_came_before_leave_in_silence() -> None:
+    made = Events.__new__(Events)
+    made.__del__()  # of one whose `__init__` has not run

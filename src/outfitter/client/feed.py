@@ -33,9 +33,10 @@ class Events:
     A cancelled `anext` loses nothing: the next one goes on. Iterators of one process share its events.
     """
 
+    _reads = False  # counted among the readers; the class's, as Ctrl-C may come before `__init__`
+
     def __init__(self, feed: ProcessFeed) -> None:
         self._feed = feed
-        self._reads = False  # counted among the readers
         self._over = False
 
     def __aiter__(self) -> Events:
