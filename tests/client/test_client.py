@@ -412,3 +412,4 @@ async def test_a_start_that_failed_says_why(peer: Peer) -> None:
 def test_events_that_ctrl_c_came_before_leave_in_silence() -> None:
     made = Events.__new__(Events)
     made.__del__()  # of one whose `__init__` has not run
+    assert not made._reads

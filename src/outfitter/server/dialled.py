@@ -6,20 +6,17 @@ import sys
 
 from ..earlyerrors import SettingInvalid
 from ..log import warn
-from ..loop import EpollLoop
 from ..stdlib import SIGUSR1, SIGUSR2
 from .listen import (
     SIGHUP,
     SIGINT,
     SIGTERM,
     LazyServer,
-    assume,
-    check_configuration,
+    begun,
     fence_of,
     hang_up,
     limit,
     limits_line,
-    load_first,
     on_signals,
     run,
 )
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from ..loop import EpollLoop
     from ..observe.watchers import Watchers
     from ..transport.base import Serving
     from .settings import ServerSettings
@@ -61,10 +59,7 @@ def serve_remote(
     else:
         sys.stdout.write(limits_line(by))
         sys.stdout.flush()
-    assume(settings)
-    check_configuration()
-    loop = EpollLoop()
-    load_first(loop)
+    loop = begun(settings)
     lazy = LazyServer(loop, settings, watchers=watchers, drains=lambda why: None)
     if watchers is not None:
         watchers.watch_loop(loop)

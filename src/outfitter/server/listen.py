@@ -110,13 +110,13 @@ def serve_websocket(
         from . import upgrading
 
         if upgrading.is_check(said):
-            assume(settings)
-            check_configuration()
+            _assume(settings)
+            _check_configuration()
             return upgrading.answer_check(said, gate)
         left = upgrading.received(said)
     if left is not None:
         sock = place.adopt(*left.told["listening"])
-        assume(settings)
+        _assume(settings)
     else:
         limited = limit(settings)
         if settings.cgroup:
@@ -124,10 +124,10 @@ def serve_websocket(
 
             check_cgroup()  # before anybody is told that we listen
         sock = place.listen()
-        assume(settings)
-        check_configuration()
+        _assume(settings)
+        _check_configuration()
     loop = EpollLoop()
-    load_first(loop)
+    _load_first(loop)
     if settings.ends_with_stdin:
         _end_with_stdin(loop)  # before anybody is told that we listen
     upgrade = _LazyUpgrade(loop)
@@ -240,7 +240,16 @@ def _lazily(gate: Callable[[], Gate], check: Check | None, lazy: LazyServer) -> 
     return decide
 
 
-def load_first(loop: EpollLoop) -> None:
+def begun(settings: ServerSettings) -> EpollLoop:
+    """The loop of a server that listens nowhere. Raises SettingInvalid, HostUnsupported."""
+    _assume(settings)
+    _check_configuration()
+    loop = EpollLoop()
+    _load_first(loop)
+    return loop
+
+
+def _load_first(loop: EpollLoop) -> None:
     """Looks for no garbage until everything is loaded: what a start makes stays.
 
     To look through it again and again takes 4 of 55 ms until the first command has ended. Later collections
@@ -332,7 +341,7 @@ def _end_with_stdin(loop: EpollLoop) -> None:
         ) from None
 
 
-def assume(settings: ServerSettings) -> None:
+def _assume(settings: ServerSettings) -> None:
     """Serves as the user that --run-as names, if any. Raises SettingInvalid, HostUnsupported."""
     if settings.project_ceiling is not None:
         from ..providers import files
@@ -348,7 +357,7 @@ def assume(settings: ServerSettings) -> None:
         os.environ.update(user.environment(environment))
 
 
-def check_configuration() -> None:
+def _check_configuration() -> None:
     """Mistakes in the user's file are for whoever starts a server, not for the first client."""
     from ..contract.places import user_file
 

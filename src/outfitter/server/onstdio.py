@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from ..log import warn
-from ..loop import EpollLoop
 from ..stdlib import SIGUSR2
 from ..transport.stdio import StdioTransport
 from .listen import (
@@ -13,12 +12,10 @@ from .listen import (
     SIGINT,
     SIGTERM,
     LazyServer,
-    assume,
-    check_configuration,
+    begun,
     fence_of,
     limit,
     limits_line,
-    load_first,
     on_signals,
     run,
 )
@@ -32,10 +29,7 @@ if TYPE_CHECKING:
 def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> int:
     """Serves one connection over stdin and stdout; its end is ours."""
     sys.stderr.write(limits_line(limit(settings)))  # stdout is the client's
-    assume(settings)
-    check_configuration()
-    loop = EpollLoop()
-    load_first(loop)
+    loop = begun(settings)
     # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
     lazy = LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher", watchers=watchers)
     if watchers is not None:
