@@ -104,7 +104,7 @@ CLAIMS: list[tuple[Claims, str | None, str | None, str | None]] = [
 def test_claims_are_judged_by_time_issuer_and_audience(
     claims: Claims, issuer: str | None, audience: str | None, text: str | None, skew: float
 ) -> None:
-    assert judge(claims, float(NOW), skew, issuer, audience, max_age=DAY) == text
+    assert judge(claims, float(NOW), skew, issuer, audience, max_age=type(skew)(DAY)) == text
 
 
 def test_each_pair_of_issuer_and_subject_is_another_principal(check: SignedTokens) -> None:
