@@ -200,6 +200,19 @@ def test_too_many_waiting_writes_are_refused_with_the_reason(wire: Wire) -> None
     assert [wire.answer(ident)["result"] for ident in waiting] == [{"status": "stdinClosed"}] * 1024
 
 
+def test_writes_that_wait_are_answered_when_a_command_lets_go_of_its_terminal(wire: Wire) -> None:
+    script = "stty raw -echo; echo ready; kill -STOP $$; exec sleep 60 </dev/null >/dev/null 2>&1"
+    wire.start("p", ["/bin/sh", "-c", script], tty=True)
+    wire.until(lambda m: m["method"] == "process/output")
+    [listed] = wire.call("process/list")["processes"]
+    wire.call("process/write", write("p", bytes(FULL + PIPE), "fill"))
+    waiting = wire.request("process/write", write("p", b"y", "waits"))
+    wire.call("environment/status")
+    os.kill(listed["pid"], signal.SIGCONT)
+    assert wire.answer(waiting)["result"] == {"status": "accepted"}
+    assert wire.call("process/write", write("p", b"y", "next")) == {"status": "accepted"}
+
+
 def test_same_write_id_twice_in_the_queue_is_written_once(wire: Wire) -> None:
     # X2
     wire.start("p", ["/bin/sh", "-c", "read go; exec cat"], pipeStdin=True)

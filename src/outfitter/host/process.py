@@ -609,10 +609,12 @@ class Process:
         while queue:
             try:
                 written = os.write(self._stdin, queue.head())
-            except BlockingIOError:
-                break
-            except OSError:  # EPIPE: the command closed its stdin; EIO: nobody has the terminal
+            except OSError as error:
+                if isinstance(error, BlockingIOError) and not self._hung_up():
+                    break
+                # EPIPE: the command closed its stdin; EIO: nobody has the terminal
                 queue.clear()
+                moved = True
                 if not self.tty:
                     self._close_stdin()
                 break
@@ -630,6 +632,15 @@ class Process:
                 self._close_stdin()
         if moved:
             self._owner.stdin_moved(self)
+
+    def _hung_up(self) -> bool:
+        """Whether nobody has the terminal. One that is full only says so here: a write would block as before,
+        and the loop would call for one again and again."""
+        if not self.tty:
+            return False
+        asked = select.poll()
+        asked.register(self._stdin, 0)
+        return bool(asked.poll(0))
 
     def _writable(self) -> None:
         if self._stdin >= 0:
