@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 
@@ -12,9 +13,13 @@ import outfitter
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Resolution, Trust
 from outfitter.server import asking
+from outfitter.server.server import Server
+from outfitter.server.settings import ServerSettings
+from outfitter.transport.memory import pair
 from tests.support.contracts import Place, wait_for
 from tests.support.machine import SECOND
 from tests.support.notes import Notes
+from tests.support.wire import Message, start_params
 
 
 class Slow(Notes):
@@ -154,6 +159,73 @@ def test_what_is_not_wanted_any_more_is_not_started(place: Place, slow: Slow) ->
 
     wait_for(scenario())
     assert not made.exists()
+
+
+class Raw:
+    """A client that says only what it is told to say."""
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        self.end, far = pair(loop)
+        self.end.receiver = self
+        self._answers: dict[int, asyncio.Future[Message]] = {}
+        self._loop = loop
+        server.connect(far)
+
+    def message(self, data: str | bytes | tuple[bytes, ...]) -> None:
+        assert not isinstance(data, tuple)
+        said = json.loads(data)
+        if "id" in said:
+            self._answers[said["id"]].set_result(said)
+
+    def drained(self) -> None: ...
+
+    def lost(self, reason: str) -> None: ...
+
+    def ask(self, method: str, params: Message) -> asyncio.Future[Message]:
+        number = len(self._answers)
+        answer = self._answers[number] = self._loop.create_future()
+        self.end.send(json.dumps({"id": number, "method": method, "params": params}).encode())
+        return answer
+
+    async def greet(self, **params: str) -> str:
+        answer = await self.ask("initialize", {"clientName": "raw", **params})
+        self.end.send(b'{"method":"initialized"}')
+        return str(answer["result"]["sessionId"])
+
+
+def test_who_comes_back_for_a_session_is_answered_behind_a_start_that_nobody_wants(
+    place: Place, slow: Slow
+) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, ServerSettings(), place.environ(), base="launcher")
+        made = place.project / "made"
+        start = start_params("p", ["/bin/sh", "-c", "echo >> made"], cwd=place.project.as_uri(), contract={})
+        try:
+            first = Raw(server, loop)
+            session = await first.greet()
+            first.ask("process/start", start)
+            await until(slow.begun)
+            first.ask("process/start", start)
+            first.end.close(1001, "lost")
+            second = Raw(server, loop)
+            await second.greet(resumeSessionId=session)
+            answers = [
+                second.ask("process/read", {"processId": "p"}),
+                second.ask("process/start", start),
+                second.ask("process/read", {"processId": "p", "waitMs": 20000}),
+            ]
+            await second.ask("environment/status", {})  # so all was read by now
+            slow.may_answer.set()
+            unknown, started, news = await asyncio.gather(*answers)
+            assert unknown["error"]["message"] == "unknown process id p"
+            assert started["result"]["processId"] == "p"
+            assert news["result"]["exitCode"] == 0
+            assert made.read_text() == "\n"
+        finally:
+            server.stop("the test is over")
+
+    wait_for(scenario())
 
 
 def test_a_blocked_provider_is_part_of_the_summary(place: Place, slow: Slow) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import asyncio
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -21,6 +22,8 @@ from typing import Any
 import pytest
 
 import outfitter
+from outfitter.host.workers import THREADS
+from outfitter.server.limits import FILE_WIDTH
 from tests.support.machine import PROC, SECOND, alive, descriptors, peak_kib, resident_kib, wait_until
 from tests.support.pipes import piping
 from tests.support.raw import Raw
@@ -207,6 +210,31 @@ def test_connection_with_all_its_file_work_stuck_still_has_processes_and_others_
         assert one.release() == one.data
     assert [wire.answer(ident)["result"] for ident in waiting] == [{}] * 16
     assert "result" in wire.answer(behind)
+
+
+def test_who_takes_a_session_over_is_answered_behind_a_very_long_write_to_a_process(
+    own: Server, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as stack:
+        first, second, *busy = [stack.enter_context(Wire(own.url)) for _ in range(2 + THREADS // FILE_WIDTH)]
+        session = first.handshake()["sessionId"]
+        first.start("p", ["/bin/sleep", "60"], pipeStdin=True)
+        stuck = []
+        for wire in busy:  # no thread is left that could decode the write
+            wire.handshake()
+            for _ in range(FILE_WIDTH):
+                stuck.append(Stuck(tmp_path / f"fifo-{len(stuck)}"))
+                stuck[-1].write(wire)
+        first.request("process/write", {"processId": "p", "writeId": "w", "chunk": "QUJD" * (3 << 20)})
+        for _ in range(50):  # turns of the server, each of which reads up to a megabyte of it
+            busy[0].call("environment/status")
+        second.call("initialize", {"clientName": "test", "resumeSessionId": session, "takeOver": True})
+        second.send({"method": "initialized"})
+        read = second.request("process/read", {"processId": "p"})
+        assert second.call("environment/status") == {"status": "ready"}
+        for one in stuck:
+            one.release()
+        assert second.answer(read)["result"]["chunks"] == []
 
 
 def test_writes_that_wait_for_a_disk_are_bounded(own: Server, tmp_path: Path) -> None:

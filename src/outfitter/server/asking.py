@@ -104,8 +104,8 @@ class Asking:
                 news.over = True
             held = [] if process_id is None else starting.pop(process_id, [])
             if not call.open:
-                return  # nobody waits for an answer: what was to be started is not
-            if failure is not None:
+                pass  # nobody waits for an answer: what was to be started is not
+            elif failure is not None:
                 call.refuse(failure)
             else:
                 again()

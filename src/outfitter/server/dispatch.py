@@ -56,9 +56,10 @@ def dispatch(connection: Asking, request: Request) -> None:
         if session is not None and session.starting:
             waiting = session.starting.get(getattr(params, "process_id", ""))
             if waiting is not None:
-                # Nothing overtakes the start of its process.
+                # Nothing overtakes the start of its process. What a client that has gone wanted behind it is
+                # not done either; another one may have come back for the session meanwhile.
                 call.later()
-                waiting.append(lambda: call.run(handler, params))
+                waiting.append(lambda: call.run(handler, params) if call.open else None)
                 return
     except Exception as error:
         call.refuse(error)

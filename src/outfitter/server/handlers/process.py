@@ -94,13 +94,12 @@ def _decoded_first(call: Call, params: WriteParams) -> Later:
 
     def done(data: bytes, failure: BaseException | None) -> None:
         del starting[process_id]
-        if not call.open:
-            return
-        channel.hold(_DECODING, False)
-        if failure is not None:
-            call.refuse(failure)
-        else:
-            call.run(write, WriteParams(process_id, data, params.write_id, params.eof))
+        if call.open:
+            channel.hold(_DECODING, False)
+            if failure is not None:
+                call.refuse(failure)
+            else:
+                call.run(write, WriteParams(process_id, data, params.write_id, params.eof))
         for place, one in enumerate(held):
             if process_id in starting:
                 starting[process_id] += held[place:]  # behind another of these
