@@ -100,6 +100,31 @@ def test_a_peer_that_answers_no_ping_for_a_minute_is_gone(line: Line) -> None:
     assert line.peer.recv(100) == b""
 
 
+def test_a_peer_that_is_not_read_is_not_blamed_for_it(line: Line) -> None:
+    # What it wants to be written waits for a disk, say.
+    transport = line.upgrade()
+    line.loop.advance(30)
+    transport.pause_reading()
+    for _ in range(10):
+        assert line.peer.recv(100) == PING
+        line.peer.sendall(PONG)
+        line.loop.advance(30)
+    transport.resume_reading()
+    line.loop.advance(59)
+    assert line.receiver.lost_for == []
+
+
+def test_a_peer_that_is_silent_after_it_was_not_read_is_gone(line: Line) -> None:
+    transport = line.upgrade()
+    transport.pause_reading()
+    line.loop.advance(300)
+    transport.resume_reading()
+    line.loop.advance(59)
+    assert line.receiver.lost_for == []
+    line.loop.advance(31)
+    assert line.receiver.lost_for == ["the client stopped responding"]
+
+
 def test_a_peer_that_takes_nothing_for_five_minutes_is_gone(line: Line) -> None:
     transport = line.upgrade()
     while not transport.buffered:

@@ -291,7 +291,7 @@ class WebSocketTransport(Outgoing):
             if now - self._moved > _STALL_SECONDS:
                 self._lose("the client has read nothing for too long")
                 return
-        elif self._pinged > self.heard:
+        elif self._pinged > self.heard and not self._hold:  # what we do not read cannot be heard
             if now - self._pinged >= self._dead:
                 self._lose("the client stopped responding")
                 return
