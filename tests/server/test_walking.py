@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
+import json
 import os
 import signal
+import subprocess
 import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from outfitter.host.unix import waitpid
+from outfitter.protocol.filesystem import WalkParams
+from outfitter.server.walking import Walkers
 from tests.support.machine import PROC, children, command, wait_gone, wait_until
 from tests.support.servers import Server, serving
 from tests.support.wire import Message, Wire
@@ -95,6 +101,23 @@ def test_process_that_is_killed_is_replaced(own: Server, tree: Path) -> None:
         assert wire.call("fs/walk", asked(tree)) == expected(tree)
         [another] = walkers(own)
         assert another != pid
+
+
+def test_who_has_the_number_of_a_process_that_has_ended_is_left_alone(tree: Path) -> None:
+    params = WalkParams.read(json.dumps(asked(tree)))
+    made = Walkers({"PATH": "/usr/bin:/bin"})
+    made.walk(params)
+    [ended] = made._idle
+    os.kill(ended._pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):  # a server reaps it with the orphans
+        waitpid(ended._pid, 0)
+    with subprocess.Popen(["/bin/sleep", "60"]) as other:
+        ended._pid = other.pid
+        assert json.loads(b"".join(made.walk(params))) == expected(tree)
+        assert other.poll() is None
+        other.kill()
+    for walker in made._idle:
+        walker.end()
 
 
 def test_process_that_is_stopped_holds_up_nobody_else(own: Server, tree: Path) -> None:

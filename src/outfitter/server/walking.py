@@ -16,7 +16,7 @@ from ..errors import FileFailed, LaunchFailed
 from ..host.facts import own_program
 from ..host.pipes import let_go
 from ..host.spawn import Stdio
-from ..host.unix import Spawner, waitpid
+from ..host.unix import Spawner, kill_watched, reap_watched, waitpid, watch_exit
 from ..host.walk import PLAIN
 from ..stdlib import allocate_lock
 from .limits import WALK_SECONDS, WALKERS
@@ -101,6 +101,7 @@ class _Walker:
             self._answers, mine = os.pipe()
             try:
                 self._pid = _started(env, theirs, mine)
+                self._ending = _watched(self._pid)
             except BaseException:
                 let_go(self._answers)
                 raise
@@ -137,12 +138,24 @@ class _Walker:
         return pieces
 
     def end(self) -> None:
+        # By its descriptor: it may have ended long ago, and its number be another's.
         let_go(self._requests, self._answers)
-        try:
-            os.kill(self._pid, 9)
-            waitpid(self._pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass  # it has been reaped with the orphans
+        kill_watched(self._pid, self._ending)
+        ended = select.poll()
+        ended.register(self._ending, select.POLLIN)
+        ended.poll()
+        reap_watched(self._pid, self._ending)
+        let_go(self._ending)
+
+
+def _watched(pid: int) -> int:
+    """The descriptor of a process that was just started. Raises OSError, and leaves none behind."""
+    try:
+        return watch_exit(pid)
+    except OSError:
+        os.kill(pid, 9)
+        waitpid(pid, 0)
+        raise
 
 
 def _started(env: dict[str, str], requests: int, answers: int) -> int:
