@@ -237,6 +237,36 @@ def test_who_takes_a_session_over_is_answered_behind_a_very_long_write_to_a_proc
         assert second.answer(read)["result"]["chunks"] == []
 
 
+def test_what_has_not_begun_when_its_connection_is_lost_is_not_done_later(
+    own: Server, tmp_path: Path
+) -> None:
+    kept, removed = tmp_path / "kept", tmp_path / "removed"
+    removed.touch()
+    first = Wire(own.url)
+    session = first.handshake()["sessionId"]
+    stuck = [Stuck(tmp_path / f"fifo-{number}") for number in range(FILE_WIDTH)]
+    for one in stuck:
+        one.write(first)
+    changes = [("fs/writeFile", written(kept, b"old")), ("fs/remove", {**path_of(removed), "force": True})]
+    for method, params in changes:
+        first.request(method, params)
+    first.call("environment/status")
+    first.close()
+    with Wire(own.url) as second:
+        second.handshake(session)
+        for method, params in changes:  # as clients do that do not know whether it was done
+            second.call(method, params)
+        second.call("fs/writeFile", written(kept, b"new"))
+        second.call("fs/writeFile", written(removed, b"new"))
+        for one in stuck:
+            assert one.release() == one.data
+        # Their threads are back when as many others have been: what waited behind them has had its turn.
+        asked = [second.request("fs/readFile", path_of(kept)) for _ in range(4 * FILE_WIDTH)]
+        assert [data_of(second.answer(ident)) for ident in asked] == [b"new"] * len(asked)
+        wait_until(lambda: descriptors(own.pid) < 2 * FILE_WIDTH, "the FIFOs are closed")
+    assert (kept.read_bytes(), removed.read_bytes()) == (b"new", b"new")
+
+
 def test_writes_that_wait_for_a_disk_are_bounded(own: Server, tmp_path: Path) -> None:
     size, count = 12 << 20, 24  # 400 MB of text
     data = content(size)

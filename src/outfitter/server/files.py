@@ -98,17 +98,23 @@ class FileWork:
         failed: Callable[[], None] | None = None,
         brings: int = 0,
         turns: Shares | None = None,
+        of_handle: bool = False,
     ) -> Later:
         """Does `work` in a thread when its turn has come, and answers with its result, written there too.
 
         With `finish`, with what that makes of it on the loop; None when it has answered itself. `brings` is
         how many bytes it came with: when too many wait for a disk, the connection is not read on. Work with
         `turns` may take long: it begins when these allow it, and takes no thread from other file work.
+        What has not begun when the connection is lost is not done, but for the work `of_handle`: a file
+        that was written and closed is there.
         """
         call.later()
         self._brought(brings)
 
         def written() -> Any:
+            if self._gone and not of_handle:
+                # Its client may have come back, asked again, and done something else there since.
+                raise Refused("the connection of this request is gone")
             result = work()
             return result.wire() if isinstance(result, Result) and finish is None else result
 
@@ -155,10 +161,7 @@ class FileWork:
             if turns is None:
                 self._workers.run(work, finished)
             else:
-                # Nobody waits for the answer when the connection is gone.
-                turns.add(
-                    self, lambda: self._services.slow.run(_nothing_left if self._gone else work, finished)
-                )
+                turns.add(self, lambda: self._services.slow.run(work, finished))
 
         def finished(result: Any, failure: BaseException | None) -> None:
             if turns is not None:
@@ -345,10 +348,6 @@ class _Stream:
 def handle_claim(handle_id: str) -> str:
     """The name of a handle among the things that requests touch; no path begins so."""
     return f"\0{handle_id}"
-
-
-def _nothing_left() -> None:
-    """In place of work for which nobody waits any more."""
 
 
 def _begun() -> None:

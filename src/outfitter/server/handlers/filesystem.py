@@ -272,6 +272,7 @@ def open_file(call: Call, params: OpenParams) -> Later:
         changes=(claim,) if reads else (claim, path),
         finish=opened,
         failed=lambda: work.opened(handle_id, path),
+        of_handle=True,
     )
     work.will_open(handle_id, path)
     return later
@@ -333,7 +334,8 @@ def write_block(call: Call, params: WriteBlockParams) -> Later:
         return DONE
 
     # One after the other: of two that overlap, the later one counts.
-    return work.run(call, write, changes=(handle_claim(handle_id),), brings=len(params.chunk))
+    claim = handle_claim(handle_id)
+    return work.run(call, write, changes=(claim,), brings=len(params.chunk), of_handle=True)
 
 
 def close_file(call: Call, params: CloseParams) -> Done | Later:
@@ -355,4 +357,4 @@ def close_file(call: Call, params: CloseParams) -> Done | Later:
             handle.close()
         return DONE
 
-    return work.run(call, close, changes=(claim, *work.paths_of(handle_id)))
+    return work.run(call, close, changes=(claim, *work.paths_of(handle_id)), of_handle=True)
