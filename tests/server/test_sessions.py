@@ -17,10 +17,12 @@ from outfitter.errors import RequestFailed
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
 from outfitter.protocol.session import LEFT
+from outfitter.server.limits import CATCH_UP_SECONDS
 from outfitter.server.server import Server as ExecServer
 from outfitter.server.sessions import Sessions
 from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import MemoryTransport, pair
+from tests.support.handloop import HandLoop
 from tests.support.machine import SECOND, alive, wait_gone, wait_until
 from tests.support.raw import Raw
 from tests.support.servers import Server, serving
@@ -652,6 +654,23 @@ def test_session_that_was_resumed_in_time_leaves_no_end_behind(
     loop.call_later(0.05 * SECOND, loop.stop)  # after the time at which it would have ended
     loop.run()
     assert (len(sessions), caplog.text) == (1, "")
+    sessions.stop()
+
+
+def test_who_comes_back_twice_in_a_second_has_its_whole_time_to_catch_up() -> None:
+    loop = HandLoop()
+    sessions = Sessions(loop, ServerSettings(session_retention=60), Pace())
+    outlet = Outlet()
+    session = sessions.create(outlet)
+    streams = set(session.start("p", SLEEP)._fds)
+    for _ in range(2):
+        sessions.detach(session, outlet)
+        outlet = Outlet()
+        sessions.resume(session.id, outlet, 1.0)
+        loop.advance(0.9 * CATCH_UP_SECONDS)
+        assert not streams & set(loop.readers)
+    loop.advance(0.2 * CATCH_UP_SECONDS)
+    assert streams <= set(loop.readers)
     sessions.stop()
 
 

@@ -166,7 +166,12 @@ class Session:
                 process.hold(to_the_end=False)
                 self._catching_up.add(process)
         if self._catching_up:
-            self._loop.call_later(CATCH_UP_SECONDS, self._caught_up, list(self._catching_up))
+            self._loop.call_later(CATCH_UP_SECONDS, self._waited_for, connection)
+
+    def _waited_for(self, connection: Outlet) -> None:
+        """A client has had its time to ask; not one that has come back since then."""
+        if self.connection is connection:
+            self._caught_up(list(self._catching_up))
 
     def _caught_up(self, processes: list[Process]) -> None:
         for process in processes:
