@@ -69,3 +69,19 @@ def test_one_of_two_pools_must_be_named(own_root: Path) -> None:
                 control.named(os.environ, "twin")
 
     asyncio.run(scenario())
+
+
+def test_pools_that_open_at_once_leave_the_umask_alone(own_root: Path) -> None:
+    async def opened() -> None:
+        async with Pool("local", size=1):
+            pass
+
+    async def scenario() -> None:
+        await asyncio.gather(opened(), opened(), opened())
+
+    before = os.umask(0o022)
+    try:
+        asyncio.run(scenario())
+    finally:
+        after = os.umask(before)
+    assert after == 0o022

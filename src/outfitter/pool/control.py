@@ -63,11 +63,10 @@ class Control:
             return
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            mask = os.umask(0o177)
-            try:
-                self._server = await asyncio.start_unix_server(self._asked, path, limit=_LINE_BYTES)
-            finally:
-                os.umask(mask)
+            self._server = await asyncio.start_unix_server(
+                self._asked, sock=_bound(path), limit=_LINE_BYTES, start_serving=False
+            )
+            await self._server.start_serving()
             self._write_record()
         except OSError as error:
             note("pool", "!", "this pool has no socket for `outfitter pool`: %s", error)
@@ -106,6 +105,19 @@ class Control:
         elif question != STATUS:
             return {"error": f"unknown question: ask for {STATUS}, {DRAIN} or {STOP}"}
         return {**self._pool.status(), "name": self._name, "pid": os.getpid()}
+
+
+def _bound(path: str) -> socket.socket:
+    """A socket that only its owner reaches when it listens. Without a umask: that would be the whole
+    process's, and somebody else's files would get it. Raises OSError."""
+    bound = socket.socket(socket.AF_UNIX)
+    try:
+        bound.bind(path)
+        os.chmod(path, 0o600)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
 
 
 # From outside
