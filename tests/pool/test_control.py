@@ -85,3 +85,25 @@ def test_pools_that_open_at_once_leave_the_umask_alone(own_root: Path) -> None:
     finally:
         after = os.umask(before)
     assert after == 0o022
+
+
+def test_a_pool_that_is_cancelled_while_it_opens_leaves_nothing_behind(own_root: Path) -> None:
+    async def scenario() -> None:
+        steps = 0
+        while True:
+            opening = asyncio.ensure_future(Pool("local", size=1, warm=1).__aenter__())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if opening.done():
+                await opening.result().aclose()
+                break
+            opening.cancel()
+            await asyncio.wait([opening])
+            assert opening.cancelled()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert control.known(os.environ) == []
+            steps += 1
+        assert steps > 1  # it was cancelled on its way, and not only before it began
+
+    asyncio.run(scenario())
+    assert list((own_root / "state/outfitter/pools").iterdir()) == []

@@ -140,11 +140,12 @@ class Pool:
         try:
             await self._engine.open()
             await self.refresh()
+            await self._control.open()
         except BaseException:
+            self._control.close()
             await self._engine.aclose()
             raise
         self._spawn(self._tick())
-        await self._control.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
