@@ -79,6 +79,20 @@ def test_tasks_run_and_their_results_come_as_lines(user: User, root: Path) -> No
     assert found["greedy"].get("reason") == ("out-of-memory" if killed else None)
 
 
+def test_results_are_utf8_and_names_that_are_not_are_escaped(user: User, root: Path) -> None:
+    jobs = write(
+        user,
+        {"id": "bytes", "script": "touch $(printf '\\377').txt", "collect": ["*.txt"]},
+        {"id": "half \ud800", "command": ["echo", "ä€"]},
+    )
+    args = ("pool", "run", "--jobs", jobs, "--size", "1")
+    done = user.run(*args, env={**env(root), "PYTHONIOENCODING": "latin-1"})
+    found = results(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert found["bytes"]["collected"] == {"\udcff.txt": ""}
+    assert found["half \ud800"]["stdout"] == "ä€\n"
+
+
 def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:
     jobs = write(user, {"id": "a", "command": ["true"]}, {"id": "b", "command": ["false"]})
     out = user.home / "results.jsonl"

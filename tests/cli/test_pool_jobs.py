@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from outfitter.cli.pool.bar import Bar, duration, line, summary
 from outfitter.cli.pool.jobs import check, finished, jobs, parse, shown
+from outfitter.cli.pool.jobs import line as result_line
 from outfitter.errors import FileInvalid, SettingInvalid
 from outfitter.pool.tally import PoolStatus
 
@@ -69,6 +71,13 @@ def test_results_that_are_there_already() -> None:
         b'{"id": "a", "state": "done"}',
     ]
     assert finished([*lines, b'{"id": "c", "sta', b"[]"]) == {"a": "done", "b": "done"}
+
+
+@pytest.mark.parametrize("name", ["ä", "\udcff.txt", "\ud800"])
+def test_a_result_can_be_written_whatever_is_in_it(name: str) -> None:
+    """A file's name in bytes that are no text, say: it must not be the end of the whole run."""
+    result = {"id": "a", "collected": {name: "x"}}
+    assert json.loads(result_line(result)) == result
 
 
 def test_output_is_text_or_base64() -> None:

@@ -14,6 +14,7 @@ from ...core.shape import Shape
 from ...errors import FileInvalid, SettingInvalid
 from ...formats.document import Mistake
 from ...formats.toml import suggest
+from ...plain import is_text
 from ...pool.settings import LeaseWishes, shape_of
 from ...record import EMPTY, record
 
@@ -158,5 +159,8 @@ def shown(data: bytes) -> str | dict[str, str]:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def line(result: Mapping[str, object]) -> str:
-    return json.dumps(result, ensure_ascii=False, separators=(",", ":")) + "\n"
+def line(result: Mapping[str, object]) -> bytes:
+    text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    if not is_text(text):  # names of files are bytes, and an id may have half a surrogate pair
+        text = json.dumps(result, separators=(",", ":"))
+    return f"{text}\n".encode()

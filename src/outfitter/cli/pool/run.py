@@ -46,7 +46,7 @@ def run(flags: dict[str, Any]) -> int:
         print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
     source.seek(0)
     with contextlib.ExitStack() as stack:
-        out = sys.stdout if flags["out"] == "-" else stack.enter_context(_results(flags))
+        out = sys.stdout.buffer if flags["out"] == "-" else stack.enter_context(_results(flags))
         work = _Run(flags, source, skipped, left, out)
         try:
             asyncio.run(work.run())
@@ -60,7 +60,7 @@ class _Run:
     """One run: its counts, and where its results go."""
 
     def __init__(
-        self, flags: dict[str, Any], source: IO[bytes], skipped: set[str], total: int, out: IO[str]
+        self, flags: dict[str, Any], source: IO[bytes], skipped: set[str], total: int, out: IO[bytes]
     ) -> None:
         self._flags = flags
         self._source = source
@@ -135,7 +135,7 @@ class _Run:
 
     def _say(self, result: Result) -> None:
         self._bar.count(result["state"])
-        if self._out is sys.stdout and sys.stdout.isatty():
+        if self._out.isatty():
             self._bar.wipe()
         self._out.write(line(result))
         self._out.flush()
@@ -178,15 +178,15 @@ def _skipped(flags: dict[str, Any]) -> set[str]:
     return {job_id for job_id, state in states.items() if state not in flags["rerun"]}
 
 
-def _results(flags: dict[str, Any]) -> IO[str]:
+def _results(flags: dict[str, Any]) -> IO[bytes]:
     """The file of results. An older one is neither overwritten nor mixed up with this run."""
     path = flags["out"]
     try:
         if not flags["resume"] and os.path.exists(path) and os.path.getsize(path):
             raise SettingInvalid(f"{path} has results already: add --resume, or choose another --out")
-        file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - the caller closes it
+        file = open(path, "ab")  # noqa: SIM115 - the caller closes it
         if file.tell() and _unfinished(path):
-            file.write("\n")  # of a run that was killed
+            file.write(b"\n")  # of a run that was killed
         return file
     except OSError as error:
         raise SettingInvalid(f"cannot write --out {path}: {error.strerror}") from None
