@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import urllib.request
@@ -91,6 +92,20 @@ def test_results_are_utf8_and_names_that_are_not_are_escaped(user: User, root: P
     assert done.returncode == 0, done.stderr
     assert found["bytes"]["collected"] == {"\udcff.txt": ""}
     assert found["half \ud800"]["stdout"] == "ä€\n"
+
+
+def test_tasks_and_results_go_through_pipes_with_names(user: User, root: Path) -> None:
+    """As a shell makes them of `--jobs <(make-tasks) --out >(gzip)`."""
+    tasks, out = user.home / "tasks", user.home / "results"
+    os.mkfifo(tasks)
+    os.mkfifo(out)
+    reading = os.open(out, os.O_RDONLY | os.O_NONBLOCK)
+    running = user.start("pool", "run", "--jobs", str(tasks), "--out", str(out), "--size", "1", env=env(root))
+    tasks.write_text('{"id": "a", "command": ["true"]}\n')
+    status = running.wait(SECONDS)
+    with open(reading, "rb") as file:
+        found = results(file.read())
+    assert (status, found["a"]["state"]) == (0, "done")
 
 
 def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:

@@ -157,7 +157,8 @@ def _source(name: str) -> IO[bytes]:
     if name == "-":
         return io.BytesIO(sys.stdin.buffer.read())
     try:
-        return open(name, "rb")
+        file = open(name, "rb")  # noqa: SIM115 - read until the end of the run
+        return file if file.seekable() else io.BytesIO(file.read())
     except OSError as error:
         raise SettingInvalid(f"cannot read --jobs {name}: {error.strerror}") from None
 
@@ -185,7 +186,7 @@ def _results(flags: dict[str, Any]) -> IO[bytes]:
         if not flags["resume"] and os.path.exists(path) and os.path.getsize(path):
             raise SettingInvalid(f"{path} has results already: add --resume, or choose another --out")
         file = open(path, "ab")  # noqa: SIM115 - the caller closes it
-        if file.tell() and _unfinished(path):
+        if file.seekable() and file.tell() and _unfinished(path):
             file.write(b"\n")  # of a run that was killed
         return file
     except OSError as error:
