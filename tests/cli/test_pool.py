@@ -108,6 +108,16 @@ def test_tasks_and_results_go_through_pipes_with_names(user: User, root: Path) -
     assert (status, found["a"]["state"]) == (0, "done")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no disk that is always full here")
+def test_a_disk_that_is_full_is_told_and_ends_the_run(user: User, root: Path) -> None:
+    jobs = write(user, {"id": "a", "command": ["true"]}, {"id": "b", "command": ["sleep", "600"]})
+    done = user.run("pool", "run", "--jobs", jobs, "--out", "/dev/full", "--size", "2", env=env(root))
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"outfitter: cannot write --out /dev/full: No space left on device\n",
+    )
+
+
 def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:
     jobs = write(user, {"id": "a", "command": ["true"]}, {"id": "b", "command": ["false"]})
     out = user.home / "results.jsonl"

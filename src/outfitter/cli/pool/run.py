@@ -46,7 +46,10 @@ def run(flags: dict[str, Any]) -> int:
         print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
     source.seek(0)
     with contextlib.ExitStack() as stack:
-        out = sys.stdout.buffer if flags["out"] == "-" else stack.enter_context(_results(flags))
+        out = sys.stdout.buffer
+        if flags["out"] != "-":
+            out = _results(flags)
+            stack.callback(_close, out)
         work = _Run(flags, source, skipped, left, out)
         try:
             asyncio.run(work.run())
@@ -137,8 +140,13 @@ class _Run:
         self._bar.count(result["state"])
         if self._out.isatty():
             self._bar.wipe()
-        self._out.write(line(result))
-        self._out.flush()
+        try:
+            self._out.write(line(result))
+            self._out.flush()
+        except BrokenPipeError:
+            raise  # nobody reads them any more: the command line ends without a word
+        except OSError as error:
+            raise SettingInvalid(f"cannot write --out {self._flags['out']}: {error.strerror}") from None
 
     async def _draw(self, pool: Pool) -> None:
         while True:
@@ -191,6 +199,12 @@ def _results(flags: dict[str, Any]) -> IO[bytes]:
         return file
     except OSError as error:
         raise SettingInvalid(f"cannot write --out {path}: {error.strerror}") from None
+
+
+def _close(file: IO[bytes]) -> None:
+    """Each result was flushed: what is left could not be written, which was told."""
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 def _unfinished(path: str) -> bool:
