@@ -71,6 +71,38 @@ async def test_items_may_come_from_an_async_iterator(pool: Pool) -> None:
     assert sorted([outcome.value async for outcome in pool.map(double, numbers())]) == [2, 4]
 
 
+@with_a_pool(size=2)
+async def test_an_outcome_does_not_wait_for_the_next_item(pool: Pool) -> None:
+    """As of a program that has its next task only when it knows what came of the one before."""
+    known = asyncio.Event()
+
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+        await known.wait()
+        yield 2
+
+    found = []
+    async for outcome in pool.map(double, numbers()):
+        found.append(outcome.value)
+        known.set()
+    assert found == [2, 4]
+
+
+@with_a_pool()
+async def test_items_that_fail_end_the_loop_and_what_runs(pool: Pool) -> None:
+    async def sleep(client: Client, number: int) -> None:
+        await client.run(["sleep", "600"])
+
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+        await until(lambda: pool.status()["leased"] == 1, "the first task runs")
+        raise ValueError("of the items")
+
+    with pytest.raises(ValueError, match="of the items"):
+        await anext(pool.map(sleep, numbers()))
+    await until(lambda: not pool.status()["waiting"] and not pool.status()["leased"], "nothing is left")
+
+
 @with_a_pool()
 async def test_at_least_one_at_a_time(pool: Pool) -> None:
     with pytest.raises(SettingInvalid, match="at_a_time"):

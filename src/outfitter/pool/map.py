@@ -77,36 +77,43 @@ async def outcomes(
     window = at_a_time or pool.size + _AHEAD
     running: set[asyncio.Task[Outcome[T, R]]] = set()
     done: deque[asyncio.Task[Outcome[T, R]]] = deque()
-    some = asyncio.Event()
+    some, room = asyncio.Event(), asyncio.Event()
+    source = _numbered(items)
 
     def ended(one: asyncio.Task[Outcome[T, R]]) -> None:
         running.discard(one)
         done.append(one)
         some.set()
 
-    source = _numbered(items)
-    more = True
+    async def begin() -> None:
+        """In a task of its own: an item that takes its time holds no outcome up."""
+        async for index, item in source:
+            wishes = lease(item) if callable(lease) else lease
+            one = asyncio.ensure_future(_outcome(pool, task, index, item, retries, wishes))
+            running.add(one)
+            one.add_done_callback(ended)
+            while len(running) + len(done) >= window:
+                room.clear()
+                await room.wait()
+
+    beginning = asyncio.ensure_future(begin())
+    beginning.add_done_callback(lambda _: some.set())
     try:
-        while running or done or more:
-            while more and len(running) + len(done) < window:
-                try:
-                    index, item = await anext(source)
-                except StopAsyncIteration:
-                    more = False
-                    break
-                wishes = lease(item) if callable(lease) else lease
-                one = asyncio.ensure_future(_outcome(pool, task, index, item, retries, wishes))
-                running.add(one)
-                one.add_done_callback(ended)
+        while True:
             while done:
-                yield done.popleft().result()
-            if running:
-                some.clear()
-                await some.wait()
+                one = done.popleft()
+                room.set()
+                yield one.result()
+            if beginning.done():
+                beginning.result()
+                if not running:
+                    break
+            some.clear()
+            await some.wait()
     finally:
-        left = list(running)
-        for one in left:
-            one.cancel()
+        left = [beginning, *running]
+        for each in left:
+            each.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         await source.aclose()
 
