@@ -1,4 +1,4 @@
-"""A task of a job file whose executor is lost: it is never told as done, or as failed."""
+"""Tasks of a job file. One whose executor is lost is never told as done, or as failed."""
 
 from __future__ import annotations
 
@@ -67,3 +67,11 @@ async def test_a_command_that_a_signal_has_ended_alone(pool: Pool) -> None:
     async with pool.lease() as client:
         result = await perform(client, parse(b'{"id": "a", "script": "kill -TERM $$"}'), 1000)
     assert result == {"exit_code": 143, "stdout": "", "stderr": "", "truncated": False}
+
+
+@with_a_pool()
+async def test_a_command_that_removes_its_workspace_has_its_result(pool: Pool) -> None:
+    async with pool.lease() as client:
+        line = b'{"id": "a", "script": "rm -r $PWD; echo gone", "collect": ["*"]}'
+        result = await perform(client, parse(line), 1000)
+    assert (result["exit_code"], result["stdout"], result["collected"]) == (0, "gone\n", {})

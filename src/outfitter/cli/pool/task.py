@@ -52,7 +52,12 @@ async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> Resu
     """The files that match, up to so many bytes in all. One that is too large is None."""
     found: Result = {}
     base = client.resolve(None).local_path()
-    walked = await client.files.walk(base)
+    try:
+        walked = await client.files.walk(base)
+    except ConnectionLost:
+        raise
+    except OutfitterError:
+        return found  # the command has removed its workspace; how it ended is told all the same
     for path, kind in sorted(walked.entries):
         name = path.removeprefix(base).lstrip("/")
         if kind != "file" or not any(fnmatchcase(name, pattern) for pattern in patterns):
