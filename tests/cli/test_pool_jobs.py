@@ -25,6 +25,7 @@ def test_a_task_has_what_its_line_says() -> None:
     ("text", "problem"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("[]", "no object"),
         ('{"command": ["x"]}', "no `id`"),
         ('{"id": "a"}', "not exactly one"),

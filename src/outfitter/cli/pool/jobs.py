@@ -106,7 +106,7 @@ def parse(line: bytes) -> Job:
         raise SettingInvalid(f"more than {MAX_LINE} bytes: let the command fetch large files itself")
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingInvalid(f"not JSON ({error}): write one object on one line") from None
     if not isinstance(found, dict):
         raise SettingInvalid('no object: write {"id": ..., "command": [...]}')
