@@ -214,6 +214,25 @@ def test_who_says_nothing_to_a_full_registry_gives_way_and_who_waits_for_an_answ
         place.close()
 
 
+def test_who_waits_for_a_refusal_of_a_full_registry_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else wrong tokens, which are answered later and later, would keep everybody else out."""
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=8))
+    monkeypatch.setattr(place.service.attempts, "failed", lambda source: 600.0)
+    try:
+        wrong = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
+        headers = {"Authorization": "Bearer wrong"}
+        wrong.request("POST", "/cloud/environment/box/register", json.dumps(REGISTER), headers)
+        wait_until(lambda: any(one.delayed for one in list(place.service._api)), "it waits to be refused")
+        assert place.call("register", place.executor, REGISTER)[0] == 200
+        with pytest.raises(http.client.RemoteDisconnected):
+            wrong.getresponse()
+        wrong.close()
+    finally:
+        place.close()
+
+
 def test_what_was_counted_is_told_with_words_of_ours_alone(place: Place) -> None:
     executor = place.attach()
     validate = ValidateParams("none", KEY, "made up").encode()

@@ -6,7 +6,7 @@ from ..log import fault
 from ..protocol.jsontext import dumps, loads
 from ..protocol.registry import MAX_BODY, error_body
 from ..protocol.upgrade import MAX_HEAD, parse_head
-from ..record import record
+from ..record import record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class ApiAnswer:
     status: int
     body: Json
     more: tuple[tuple[str, str], ...] = ()
+    wait: float = 0.0  # seconds until it is given
 
 
 def refused(status: int, code: str, message: str, retry_after: int = 0) -> ApiAnswer:
@@ -62,6 +63,7 @@ class ApiConnection:
         self._answer = answer
         self._gone = gone
         self.busy = False  # with a request
+        self.delayed = False  # which has its answer, to be given later
         self._last = False  # the peer wants no other one
         self._over = False
         self._unsent = b""
@@ -130,6 +132,10 @@ class ApiConnection:
 
     def _reply(self, answer: ApiAnswer) -> None:
         if self._over:
+            return
+        self.delayed = answer.wait > 0.0
+        if self.delayed:
+            self._timer = self._loop.call_later(answer.wait, self._reply, replace(answer, wait=0.0))
             return
         body = b"" if answer.body is None else dumps(answer.body).encode()
         lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Refused')}"]

@@ -11,6 +11,7 @@ from ..errors import InvalidParams
 from ..log import note, warn
 from ..protocol import registry as wire
 from ..protocol.upgrade import Admitted, Response, parse_head, query_of, upgrade
+from ..record import replace
 from ..transport.base import HIGH
 from ..transport.listener import Listener
 from .api import ApiAnswer, ApiConnection, refused
@@ -132,10 +133,7 @@ class Service(Listener):
         if said.status != 200:
             self.counts.refuse_call(said.status)
         wait = self.attempts.failed(source) if said.status in (401, 403) else 0.0
-        if wait:
-            self._loop.call_later(wait, reply, said)
-        else:
-            reply(said)
+        reply(replace(said, wait=wait))
 
     def _answer(self, request: ApiRequest, reply: Reply) -> None:
         if request.path == self._enrol and request.method == "POST":
@@ -242,10 +240,10 @@ class Service(Listener):
             )
 
     def _drop_idle(self) -> bool:
-        """Ends the oldest connection to the registry that waits for no answer, so that nobody fills the table
-        by saying nothing; whether there was one."""
+        """Ends the oldest connection to the registry that waits for no answer, or only for a refusal, so that
+        nobody fills the table by saying nothing or by being refused; whether there was one."""
         for one in self._api:
-            if not one.busy:
+            if one.delayed or not one.busy:
                 one.close()
                 return True
         return False
