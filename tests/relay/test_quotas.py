@@ -157,6 +157,31 @@ def test_urls_that_are_made_up_count_as_failures_of_their_source(place: Place) -
     assert place.service.counts.refused == {"url": 4}
 
 
+def test_no_more_made_up_urls_are_kept_waiting_than_there_may_be_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=2))
+    monkeypatch.setattr(place.service.attempts, "failed", lambda source: 600.0)
+    request = (
+        b"GET /cloud/environment/box/rendezvous?role=harness&sig=x HTTP/1.1\r\nHost: x\r\n"
+        b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    try:
+        waiting = []
+        for count in range(1, 4):
+            one = socket.create_connection(("127.0.0.1", place.port), timeout=30)
+            waiting.append(one)
+            one.sendall(request)
+            wait_until(lambda: place.service.counts.refused.get("url") == count, "it is refused")  # noqa: B023
+        assert waiting[0].recv(4096).startswith(b"HTTP/1.1 401 "), "the oldest hears it now"
+        assert len(place.service._late) == 2
+        for one in waiting:
+            one.close()
+    finally:
+        place.close()
+
+
 def test_one_has_only_so_many_sockets_and_gets_another_for_each_it_closes(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,13 +216,19 @@ class Authority:
     def _sign(self, *said: str) -> str:
         return hmac.digest(self._secret, "\n".join(said).encode(), "sha256").hex()
 
+    def has_signed(
+        self, environment_id: str, role: str, registration: str, principal: str, signature: str
+    ) -> bool:
+        """Whether a URL is one of ours."""
+        expected = self._sign(role, environment_id, registration, principal)
+        return role in _ROLES and hmac.compare_digest(expected.encode(), signature.encode())
+
     def admission(
         self, environment_id: str, role: str, registration: str, principal: str, signature: str
     ) -> str | None:
         """The service that has the executor, "" where none has; None unless the URL is one of ours, its
         registration is still the current one, and neither end was revoked."""
-        expected = self._sign(role, environment_id, registration, principal)
-        if role not in _ROLES or not hmac.compare_digest(expected.encode(), signature.encode()):
+        if not self.has_signed(environment_id, role, registration, principal, signature):
             return None
         found = self._store.rows(
             "SELECT attachments.instance FROM registrations "

@@ -63,7 +63,8 @@ def room(files: int) -> RelayRoom:
     strangers = max(1, min(PENDING, free // 16))
     api = max(1, min(MAX_API_CONNECTIONS, free // 8))
     tunnels = max(1, min(MAX_TUNNELS, free // 16))
-    sockets = min(MAX_SOCKETS, free - strangers - api - 2 * tunnels)
+    # Twice strangers: of those whose refusal comes later there are as many.
+    sockets = min(MAX_SOCKETS, free - 2 * strangers - api - 2 * tunnels)
     return RelayRoom(files, max(1, sockets), api, tunnels, strangers)
 
 

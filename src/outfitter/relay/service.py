@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.routing import Step
-    from ..loop import EpollLoop
+    from ..loop import EpollLoop, Timer
     from ..protocol.jsontext import Json
     from ..protocol.upgrade import Headers
     from ..protocol.websocket import Payload
@@ -87,6 +87,7 @@ class Service(Listener):
         self._sockets: dict[int, RelaySocket] = {}
         self._api: dict[ApiConnection, None] = {}  # in the order in which they came
         self._tunnels: set[Tunnel] = set()
+        self._late: dict[Stream, tuple[Timer, Response]] = {}  # who is refused later, the oldest first
         self._numbers = 0
         self.environments: dict[int, str] = {}  # of executors' sockets
         self._held: dict[str, int] = {}  # harness sockets of each principal
@@ -203,16 +204,15 @@ class Service(Listener):
                 self.counts.refuse(response.cause or URL)
                 wait = self.attempts.failed(caller.source) if response.status == 401 else 0.0
             if wait:
-                self._loop.call_later(wait, _refuse, sock, response)
+                self._refuse_later(wait, sock, response)
             else:
                 self._answer_upgrade(sock, rest, response, environment_id, role, caller.address)
 
-        self._asking.ask(
-            lambda: self._authority.admission(
-                environment_id, role, asked.get("registration", ""), principal, asked.get("sig", "")
-            ),
-            decided,
-        )
+        ticket = (environment_id, role, asked.get("registration", ""), principal, asked.get("sig", ""))
+        if self._authority.has_signed(*ticket):
+            self._asking.ask(lambda: self._authority.admission(*ticket), decided)
+        else:
+            decided(None, None)  # anybody can make up such URLs: the store is not asked
 
     def _fitting(self, response: Response, role: str) -> Response:
         """The same, or a refusal where there is no room."""
@@ -225,6 +225,18 @@ class Service(Listener):
         if role == "harness" and held >= SOCKETS_PER_PRINCIPAL:
             return Response(429, f"you have {held} connections, the most you may: close some", cause=SHARE)
         return response
+
+    def _refuse_later(self, wait: float, sock: Stream, response: Response) -> None:
+        """Keeps no more of those who are refused than of those who are not known yet: the oldest hears it
+        now."""
+        if len(self._late) >= self.limits.strangers:
+            self._refuse_now(next(iter(self._late)))
+        self._late[sock] = self._loop.call_later(wait, self._refuse_now, sock), response
+
+    def _refuse_now(self, sock: Stream) -> None:
+        timer, response = self._late.pop(sock)
+        timer.cancel()
+        _refuse(sock, response)
 
     def _say_full(self, what: str, limit: int) -> None:
         now = self._loop.time()
@@ -420,6 +432,8 @@ class Service(Listener):
             connection.close()
         for tunnel in list(self._tunnels):
             tunnel.close()
+        for sock in list(self._late):
+            self._refuse_now(sock)
 
     def settle(self) -> None:
         """Waits until the store knows all that has happened; nothing else may be asked."""
