@@ -282,6 +282,20 @@ def test_what_was_counted_is_told_with_words_of_ours_alone(place: Place) -> None
     assert "box" not in text and "somebody" not in text and "127.0.0.1" not in text
 
 
+def test_an_executor_of_which_the_store_could_not_be_told_comes_again(place: Place) -> None:
+    """Else it would stay, and whoever wants it would hear that it is not connected."""
+    url = place.call("register", place.executor, REGISTER)[2]["url"]
+    place.store.change(
+        "CREATE TRIGGER full BEFORE INSERT ON attachments BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+    )
+    head, one = place.dial(url)
+    said = head.partition(b"\r\n\r\n")[2] or one.recv(4096)
+    assert (head[:13], said[2:4]) == (b"HTTP/1.1 101 ", (1013).to_bytes(2, "big"))
+    place.store.change("DROP TRIGGER full")
+    place.attach()
+    assert place.call("connect", place.user, CONNECT)[0] == 200
+
+
 def test_a_service_whose_store_is_slow_is_not_ready(place: Place) -> None:
     release = threading.Event()
     place.block(release)

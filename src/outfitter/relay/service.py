@@ -296,7 +296,7 @@ class Service(Listener):
         if role == "environment":
             self.environments[one.number] = environment_id
             steps = self.routes.attach(environment_id, one.number)
-            self._tell_store(self._authority.attached, environment_id)
+            self._tell_store(self._authority.attached, environment_id, one)
             self.counts.executors += 1
             note("relay", "=", "an executor of %s is connected from %s", environment_id, address)
         else:
@@ -322,10 +322,14 @@ class Service(Listener):
 
         self._asking.ask(lambda: self._authority.revoked_since(since - _CLOCK_SECONDS), done)
 
-    def _tell_store(self, change: Callable[[str], None], environment_id: str) -> None:
+    def _tell_store(
+        self, change: Callable[[str], None], environment_id: str, came: RelaySocket | None = None
+    ) -> None:
         def done(_: Any, error: Exception | None) -> None:
             if error is not None:
                 warn("relay", "the store does not know where %s is: %s", environment_id, type(error).__name__)
+                if came is not None:  # nobody would find it here, for as long as it stays
+                    came.close(1013, "the registry does not know of this connection; come back")
 
         self._asking.tell(lambda: change(environment_id), done)
 
