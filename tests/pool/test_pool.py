@@ -23,6 +23,7 @@ from outfitter.errors import (
     SettingInvalid,
 )
 from outfitter.pool.engine import NODE_LOST, Card, Endpoint, Loss, Order, Stopped
+from outfitter.pool.link import SlotLink
 from outfitter.pool.local import LocalSlot
 from outfitter.pool.pool import Pool
 from outfitter.transport.dial import DialledTransport
@@ -208,6 +209,41 @@ def test_closing_a_pool_loses_what_is_held(own_root: Path) -> None:
     asyncio.run(scenario())
     left = [path for path in own_root.rglob("work") if ".gone" not in str(path)]
     assert left == []
+
+
+def test_closing_a_pool_closes_clients_that_nobody_has_yet(
+    own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        there = asyncio.Event()
+        clients: list[Client] = []
+
+        async def compared(self: Pool, place: object, link: SlotLink) -> None:
+            clients.append(link.client)
+            there.set()
+            await asyncio.Event().wait()
+
+        async def stopped(self: LocalSlot, *, keep: bool = False) -> Stopped:
+            """Has the client come when the slot has been let go of."""
+            held.set()
+            await there.wait()
+            return await stop(self, keep=keep)
+
+        async def opened(self: SlotLink) -> Client:
+            starting.set()
+            await held.wait()
+            return await open_link(self)
+
+        stop, open_link = LocalSlot.stop, SlotLink.open
+        starting, held = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(Pool, "_compare", compared)
+        monkeypatch.setattr(LocalSlot, "stop", stopped)
+        monkeypatch.setattr(SlotLink, "open", opened)
+        async with Pool("local", size=1, warm=1):
+            await starting.wait()
+        assert [client.failed is not None for client in clients] == [True]
+
+    asyncio.run(asyncio.wait_for(scenario(), 60 * SECOND))
 
 
 # Losing

@@ -400,6 +400,9 @@ class Pool:
             await self._connect(place, slot)
         except Exception as error:
             failure = error
+        except BaseException:
+            await self._let_go(place)  # the pool is closed, and who has stopped the slot saw no link yet
+            raise
         if place.stopping:
             await self._let_go(place)
         elif failure is not None:
