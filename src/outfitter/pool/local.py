@@ -32,6 +32,7 @@ class LocalEngine:
     def __init__(self, relay: str = "") -> None:
         self._listen = f"noise+{relay}" if relay else "ws://127.0.0.1:0"
         self._slots: set[LocalSlot] = set()
+        self._unwanted: list[asyncio.Future[Keeper]] = []  # keepers whose start was cancelled
         # A keeper's calls block for as long as a server takes to start or to end.
         self.threads = ThreadPoolExecutor(MAX_STARTING, "outfitter.pool")
         self._template = Template()
@@ -40,10 +41,14 @@ class LocalEngine:
         pass
 
     async def start(self, order: Order) -> LocalSlot:
-        loop = asyncio.get_running_loop()
-        keeper = await loop.run_in_executor(
+        making = asyncio.get_running_loop().run_in_executor(
             self.threads, lambda: Keeper(order.pool_id, listen=self._listen, template=self._template)
         )
+        try:
+            keeper = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            self._unwanted.append(making)  # its thread goes on: it is stopped at the end
+            raise
         slot = LocalSlot(self, keeper, order)
         self._slots.add(slot)
         return slot
@@ -56,8 +61,12 @@ class LocalEngine:
         return Capacity((node,), detail="this machine")
 
     async def aclose(self) -> None:
+        loop = asyncio.get_running_loop()
         await asyncio.gather(*(slot.stop() for slot in list(self._slots)))
-        await asyncio.get_running_loop().run_in_executor(self.threads, self._template.close)
+        for made in await asyncio.gather(*self._unwanted, return_exceptions=True):
+            if isinstance(made, Keeper):
+                await loop.run_in_executor(self.threads, made.stop)
+        await loop.run_in_executor(self.threads, self._template.close)
         self.threads.shutdown(wait=False)
 
     def forget(self, slot: LocalSlot) -> None:
