@@ -15,7 +15,7 @@ import pytest
 from outfitter.errors import EngineFailed
 from outfitter.pool import sweep
 from outfitter.pool.sweep import Workspaces, root_of, tree_bytes
-from tests.support.machine import wait_until
+from tests.support.machine import own_descriptors, wait_until
 
 
 @pytest.fixture
@@ -31,6 +31,18 @@ def names(root: Path) -> list[str]:
         os.path.join(folder, name) for folder, *inside in os.walk(root) for part in inside for name in part
     ]
     return sorted(os.path.relpath(path, root) for path in found if not path.endswith("/.lock"))
+
+
+def test_half_a_workspace_is_held_by_nobody(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the disk has no room for the last of its folders."""
+    made = Workspaces(str(root), "pool")
+    before = sorted(own_descriptors())
+    monkeypatch.setattr(sweep, "FOLDERS", ("work", "not/there"))
+    with pytest.raises(EngineFailed, match="cannot make the workspace"):
+        made.make("one")
+    assert sorted(own_descriptors()) == before
+    assert made.sweep() == 1
+    made.close()
 
 
 def test_a_workspace_is_this_user_s_alone_and_gone_with_its_lease(root: Path) -> None:

@@ -100,21 +100,23 @@ class Workspaces:
                 f"names: set {ROOTS[0]} to a shorter path on the node"
             )
         self._check_room()
+        made = Workspace(path, -1)
         try:
             # A sweep looks at no workspace between its first name and its lock.
             fcntl.flock(self._lock, fcntl.LOCK_SH)
             try:
                 os.makedirs(self.pool, mode=0o700, exist_ok=True)
                 os.mkdir(path, 0o700)
-                held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                made.held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                fcntl.flock(made.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             finally:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
             for name in FOLDERS:
                 os.mkdir(f"{path}/{name}", 0o700)
         except OSError as error:
+            made.let_go()  # what there is of it is for the next sweep
             raise EngineFailed(f"cannot make the workspace {path}: {error.strerror}") from None
-        return Workspace(path, held)
+        return made
 
     def _check_room(self) -> None:
         found = os.statvfs(self.root)
