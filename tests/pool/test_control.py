@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.errors import LeaseRefused, SettingInvalid
+from outfitter.errors import EngineFailed, LeaseRefused, SettingInvalid
 from outfitter.pool import control
 from outfitter.pool.pool import Pool
+from outfitter.system import LINUX
 from tests.support.machine import wait_gone
 
 
@@ -69,6 +71,22 @@ def test_one_of_two_pools_must_be_named(own_root: Path) -> None:
                 control.named(os.environ, "twin")
 
     asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not LINUX, reason="others refuse who finds the queue full")
+def test_a_frozen_pool_keeps_nobody_waiting(own_root: Path) -> None:
+    """Who asks it again and again fills the queue of its socket, and the next one must not wait for ever."""
+    folder = own_root / "state/outfitter/pools"
+    folder.mkdir(parents=True)
+    (folder / "f.json").write_text(json.dumps({"id": "f", "name": "", "started": 1.0}))
+    with socket.socket(socket.AF_UNIX) as frozen:  # which accepts nobody
+        frozen.bind(str(folder / "f.sock"))
+        frozen.listen(1)
+        for _ in range(4):
+            (record,) = control.known(os.environ)
+            assert record["id"] == "f"
+        with pytest.raises(EngineFailed, match="pool f does not answer"):
+            control.ask(record, control.STATUS)
 
 
 def test_pools_that_open_at_once_leave_the_umask_alone(own_root: Path) -> None:

@@ -141,8 +141,9 @@ def _record(path: str) -> dict[str, Any] | None:
     try:
         with open(path, encoding="utf-8") as file:
             record: dict[str, Any] = json.load(file)
-        with _dial(f"{base}.sock"):
-            return {**record, "socket": f"{base}.sock"}
+        with contextlib.suppress(BlockingIOError):  # it takes nobody now, as `ask` will tell
+            _dial(f"{base}.sock").close()
+        return {**record, "socket": f"{base}.sock"}
     except ConnectionRefusedError:  # nobody is left behind it
         for suffix in (".sock", ".json"):
             with contextlib.suppress(OSError):
@@ -171,7 +172,6 @@ def ask(record: dict[str, Any], question: str) -> dict[str, Any]:
     """What a pool answers. Raises EngineFailed."""
     try:
         with _dial(record["socket"]) as line:
-            line.settimeout(_ANSWER_SECONDS)
             line.sendall(f"{question}\n".encode())
             with line.makefile("rb") as answers:
                 answer: dict[str, Any] = json.loads(answers.readline(_ANSWER_BYTES))
@@ -181,7 +181,9 @@ def ask(record: dict[str, Any], question: str) -> dict[str, Any]:
 
 
 def _dial(path: str) -> socket.socket:
+    """Raises OSError; BlockingIOError where a pool that is frozen has as many callers as may wait."""
     line = socket.socket(socket.AF_UNIX)
+    line.settimeout(_ANSWER_SECONDS)
     try:
         line.connect(path)
     except BaseException:
