@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,6 +212,30 @@ def test_a_terminated_run_says_what_it_has_ended(user: User, root: Path) -> None
     out, said = running.communicate(timeout=SECONDS)
     assert (running.returncode, results(out)["a"]["state"]) == (143, "cancelled")
     assert said.decode().splitlines()[-1].endswith("1 cancelled")
+
+
+def test_a_pool_that_does_not_answer_hides_no_other(user: User, root: Path) -> None:
+    jobs = write(user, {"id": "a", "script": f"touch {root}/ran; sleep 600"})
+    running = user.start("pool", "run", "--jobs", jobs, "--size", "1", "--name", "n", env=env(root))
+    wait_until((root / "ran").exists, "the task runs", SECONDS)
+    folder = root / "state/outfitter/pools"
+    (folder / "gone.json").write_text(json.dumps({"id": "gone", "name": "", "started": 1.0}))
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(folder / "gone.sock"))
+        silent.listen()
+        hanging_up = threading.Thread(target=hang_up, args=(silent, 2), daemon=True)
+        hanging_up.start()
+        told = user.run("pool", "status", "--json", env=env(root))
+        hanging_up.join(SECONDS)
+    assert [one["name"] for one in json.loads(told.stdout)] == ["n"]
+    assert (told.returncode, told.stderr.startswith(b"outfitter: pool gone does not answer")) == (0, True)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(SECONDS) == 143
+
+
+def hang_up(listening: socket.socket, times: int) -> None:
+    for _ in range(times):
+        listening.accept()[0].close()
 
 
 def test_a_pool_can_be_drained_and_stopped(user: User, root: Path) -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
+from ...errors import EngineFailed
 from ...pool import control
+from ..console import say
 from ..table import ago, table
+
+Record = dict[str, Any]
 
 
 def status(name: str | None, flags: dict[str, Any]) -> int:
     """Raises SettingInvalid, EngineFailed."""
-    records = control.known(os.environ) if name is None else [control.named(os.environ, name)]
-    found = [(record, control.ask(record, control.STATUS)) for record in records]
+    if name is None:
+        found = list(_answers(control.known(os.environ)))
+    else:
+        record = control.named(os.environ, name)
+        found = [(record, control.ask(record, control.STATUS))]
     if flags["json"]:
         print(json.dumps([answer for _, answer in found]))
         return 0
@@ -28,6 +36,15 @@ def status(name: str | None, flags: dict[str, Any]) -> int:
     if name is not None:
         _details(found[0][1])
     return 0
+
+
+def _answers(records: list[Record]) -> Iterator[tuple[Record, Record]]:
+    """Of one that has just ended or is frozen there is none: the others are listed all the same."""
+    for record in records:
+        try:
+            yield record, control.ask(record, control.STATUS)
+        except EngineFailed as error:
+            say(str(error))
 
 
 def _details(answer: dict[str, Any]) -> None:
