@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outfitter import sync
-from outfitter.errors import LeaseRefused, SessionExpired
+from outfitter.errors import LeaseRefused, SessionExpired, SettingInvalid
 
 
 def test_leases_and_tasks_in_plain_calls(own_root: Path) -> None:
@@ -53,6 +53,12 @@ def test_items_are_read_in_a_thread_of_their_own(own_root: Path) -> None:
         (outcome,) = pool.map(lambda client, number: number, items())
     assert outcome.value == 1
     assert readers[0].startswith("outfitter.pool.items")
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_at_least_one_at_a_time(number: int, own_root: Path) -> None:
+    with sync.Pool("local", size=1) as pool, pytest.raises(SettingInvalid, match=f"at_a_time: {number} "):
+        next(pool.map(lambda client, number: number, [1], at_a_time=number))
 
 
 def test_importing_outfitter_or_its_plain_client_loads_no_pool() -> None:

@@ -98,7 +98,8 @@ class PlainPool(Generic[S]):
         is left, tasks that still run find their client closed.
         """
         kind, background = self._kind(), self._background
-        threads = ThreadPoolExecutor(min(self.size, at_a_time or self.size), "outfitter.pool.map")
+        # What is no number of tasks is refused below, with the words of `Pool.map`.
+        threads = ThreadPoolExecutor(max(1, min(self.size, at_a_time or self.size)), "outfitter.pool.map")
         reader = ThreadPoolExecutor(1, "outfitter.pool.items")
 
         async def in_a_thread(client: Client, item: T) -> R:
