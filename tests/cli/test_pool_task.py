@@ -70,6 +70,21 @@ async def test_a_command_that_a_signal_has_ended_alone(pool: Pool) -> None:
 
 
 @with_a_pool()
+async def test_a_workspace_in_which_not_all_was_looked_at_is_told(pool: Pool) -> None:
+    async with pool.lease() as client:
+        walk = client.files.walk
+
+        async def walk_a_little(path: str) -> Any:
+            return await walk(path, entries=1)
+
+        client.files.walk = walk_a_little  # type: ignore[method-assign, assignment]
+        line = b'{"id": "a", "script": "echo 1 > a; echo 2 > b", "collect": ["*"]}'
+        result = await perform(client, parse(line), 1000)
+    assert (result["exit_code"], len(result["collected"])) == (0, 1)
+    assert result["error"].startswith("the workspace has too many files to collect from")
+
+
+@with_a_pool()
 async def test_a_command_that_removes_its_workspace_has_its_result(pool: Pool) -> None:
     async with pool.lease() as client:
         line = b'{"id": "a", "script": "rm -r $PWD; echo gone", "collect": ["*"]}'

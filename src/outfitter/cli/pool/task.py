@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 
+_TOO_MANY = "the workspace has too many files to collect from: some that match may be missing"
+
 
 async def perform(client: Client, job: Job, most: int) -> Result:
     """Runs a task and collects what it wants. Raises OutfitterError if it could not run."""
@@ -40,7 +42,8 @@ async def perform(client: Client, job: Job, most: int) -> Result:
         await client.status()  # or its node is being ended, and that is what has become of the task
     result: Result = {"exit_code": code, "stdout": shown(out), "stderr": shown(err), "truncated": cut}
     if job.collect:
-        result["collected"] = await _collect(client, job.collect, most)
+        result["collected"], whole = await _collect(client, job.collect, most)
+        error = error if whole or error is not None else _TOO_MANY
     if reason is not None:
         result["reason"] = reason
     if error is not None:
@@ -48,8 +51,9 @@ async def perform(client: Client, job: Job, most: int) -> Result:
     return result
 
 
-async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> Result:
-    """The files that match, up to so many bytes in all. One that is too large is None."""
+async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> tuple[Result, bool]:
+    """The files that match, up to so many bytes in all, and whether all were looked at. One that is too large
+    is None."""
     found: Result = {}
     base = client.resolve(None).local_path()
     try:
@@ -57,7 +61,7 @@ async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> Resu
     except ConnectionLost:
         raise
     except OutfitterError:
-        return found  # the command has removed its workspace; how it ended is told all the same
+        return found, True  # the command has removed its workspace; how it ended is told all the same
     for path, kind in sorted(walked.entries):
         name = path.removeprefix(base).lstrip("/")
         if kind != "file" or not any(fnmatchcase(name, pattern) for pattern in patterns):
@@ -73,4 +77,4 @@ async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> Resu
         else:
             most -= len(data)
             found[name] = shown(data)
-    return found
+    return found, not walked.truncated
