@@ -137,7 +137,7 @@ def judge(
         return "expired websocket jwt"
     if any(at is not None and now + skew < at for at in (starts, issued)):
         return "websocket jwt is not valid yet"
-    # Without a time of issue it may have been made now. What is too large for a float is compared all the same.
+    # Without a time of issue it may have been made now. What is too large for a float can be compared.
     if expires > max_age + now + skew if issued is None else expires - issued > max_age:
         return (
             f"websocket jwt is valid for more than {max_age:g} s: take one that expires earlier, or start "
