@@ -56,7 +56,7 @@ def test_all_mistakes_of_a_file_are_told_with_their_lines() -> None:
         (4, "the id of line 1"),
     ]
     assert check(lines[:2], "tasks.jsonl") == ["a"]
-    assert [job.id for job in jobs(lines[:2])] == ["a"]
+    assert [(job.id, size) for job, size in jobs(lines[:2])] == [("a", len(lines[0]))]
 
 
 def test_no_more_mistakes_than_somebody_reads() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import os
 import signal
 from collections.abc import Iterator
@@ -11,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from outfitter.cli.pool import run
 from outfitter.cli.pool.jobs import parse
 from outfitter.cli.pool.task import perform
 from outfitter.errors import LeaseLost
+from outfitter.pool.map import Outcome
 from outfitter.pool.pool import Pool
 from tests.pool.support import with_a_pool
 
@@ -90,3 +94,37 @@ async def test_a_command_that_removes_its_workspace_has_its_result(pool: Pool) -
         line = b'{"id": "a", "script": "rm -r $PWD; echo gone", "collect": ["*"]}'
         result = await perform(client, parse(line), 1000)
     assert (result["exit_code"], result["stdout"], result["collected"]) == (0, "gone\n", {})
+
+
+def test_tasks_are_read_ahead_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [b'{"id": "%d", "script": "%s"}\n' % (number, b"x" * 100) for number in range(5)]
+    monkeypatch.setattr(run, "_AHEAD_BYTES", 2 * len(lines[0]))
+
+    async def scenario() -> None:
+        source = io.BytesIO(b"".join(lines))
+        work = run._Run({"max_output": 1}, source, {"1"}, 4, io.BytesIO())
+        tasks = aiter(work._tasks())
+        read = [await anext(tasks), await anext(tasks)]
+        third = asyncio.ensure_future(anext(tasks))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not third.done()
+        work._write(Outcome(0, read[0], "done", {"exit_code": 0}))
+        assert (await third).id == "3"
+        work._write(Outcome(1, read[1], "done", {"exit_code": 0}))
+        assert (await anext(tasks)).id == "4"
+
+    asyncio.run(scenario())
+
+
+def test_a_task_that_is_larger_than_what_is_read_ahead_is_read_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_AHEAD_BYTES", 1)
+
+    async def scenario() -> None:
+        source = io.BytesIO(b'{"id": "a", "script": "x"}\n')
+        work = run._Run({"max_output": 1}, source, set(), 1, io.BytesIO())
+        assert [job.id async for job in work._tasks()] == ["a"]
+
+    asyncio.run(scenario())

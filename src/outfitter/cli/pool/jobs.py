@@ -93,11 +93,11 @@ def check(lines: Iterable[bytes], name: str) -> list[str]:
     return list(ids)
 
 
-def jobs(lines: Iterable[bytes]) -> Iterator[Job]:
-    """The tasks of lines that were checked."""
+def jobs(lines: Iterable[bytes]) -> Iterator[tuple[Job, int]]:
+    """The tasks of lines that were checked, and how many bytes each has."""
     for line in lines:
         if line.strip():
-            yield parse(line)
+            yield parse(line), len(line)
 
 
 def parse(line: bytes) -> Job:

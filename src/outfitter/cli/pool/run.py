@@ -19,7 +19,7 @@ from .metrics import metrics_server
 from .task import perform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
 
     from ...client.client import Client
     from ...pool.map import Outcome
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Tasks that wait in the pool, so that a small group far down in the file has its turn. Some KiB each.
 _AHEAD = min(10_000, MAX_WAITING)
+_AHEAD_BYTES = 64 << 20  # of their lines: tasks may have files of MiB in them
 _DRAW_SECONDS = 0.1
 # Flags that are arguments of a pool.
 _WISHES = ("size", "cpus", "memory", "image", "address", "relay", "name", "limits")
@@ -71,6 +72,10 @@ class _Run:
         self._bar = Bar(total)
         self._out = out
         self._running: set[str] = set()
+        # Of the tasks that were read and have not ended: bytes of each, and of all.
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+        self._fewer = asyncio.Event()
         self.terminated = False
         self._most = flags["max_output"]
 
@@ -114,10 +119,16 @@ class _Run:
             self._say({"id": job_id, "state": "cancelled", "exit_code": None})
         self._bar.end()
 
-    def _tasks(self) -> Iterator[Job]:
-        for job in jobs(self._source):
-            if job.id not in self._skipped:
-                yield job
+    async def _tasks(self) -> AsyncIterator[Job]:
+        for job, size in jobs(self._source):
+            if job.id in self._skipped:
+                continue
+            while self._bytes and self._bytes + size > _AHEAD_BYTES:
+                self._fewer.clear()
+                await self._fewer.wait()
+            self._sizes[job.id] = size
+            self._bytes += size
+            yield job
 
     async def _perform(self, client: Client, job: Job) -> Result:
         self._running.add(job.id)
@@ -134,6 +145,8 @@ class _Run:
         if outcome.error is not None:
             result["error"] = str(outcome.error)
         self._running.discard(job.id)
+        self._bytes -= self._sizes.pop(job.id)
+        self._fewer.set()
         self._say(result)
 
     def _say(self, result: Result) -> None:
