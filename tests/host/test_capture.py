@@ -325,5 +325,36 @@ export G=1
     assert not (shell.folder / "swapped").exists()
 
 
+def test_a_script_that_was_checked_writes_other_scripts_to_the_letter(shell: Shell) -> None:
+    """They ask for their own path, not for that of the script that writes them."""
+    checked = rb"""
+cat >"${BASH_SOURCE%/*}/quoted" <<'EOF'
+dirname "${BASH_SOURCE[0]}" "it's"
+EOF
+cat <<-"END" >"$(dirname "${BASH_SOURCE[0]}")/indented"
+	echo $BASH_SOURCE
+	END
+cat <<EOF >escaped
+# ${BASH_SOURCE[0]}
+echo \${BASH_SOURCE[0]} \${#BASH_SOURCE[@]}
+EOF
+cat <<\EOF >lonely
+EOF
+export LAST="${BASH_SOURCE[0]}" SLASH=\\$BASH_SOURCE
+"""
+    result = shell.source("", content=checked)
+    path = str(shell.folder / "script.sh")
+    assert shell.changed(result) == {"LAST": path, "SLASH": f"\\{path}"}
+    written = {
+        name: (shell.folder / name).read_text() for name in ("quoted", "indented", "escaped", "lonely")
+    }
+    assert written == {
+        "quoted": 'dirname "${BASH_SOURCE[0]}" "it\'s"\n',
+        "indented": "echo $BASH_SOURCE\n",
+        "escaped": f"# {path}\necho ${{BASH_SOURCE[0]}} ${{#BASH_SOURCE[@]}}\n",
+        "lonely": "",
+    }
+
+
 def test_an_empty_script_that_was_checked_does_nothing(shell: Shell) -> None:
     assert shell.changed(shell.source("export A=1\n", content=b"")) == {}

@@ -27,6 +27,12 @@ _ENV = "/usr/bin/env"
 _LONGEST_LINE = 64 << 10
 # What is not environment, one line each.
 _STATE = "{ \\builtin declare -F; \\builtin alias -p; \\builtin umask; \\builtin ulimit -S -a; } 2>/dev/null"
+# In a script: a here-document that bash takes to the letter, with the rest of the line that begins it; the
+# variable with the script's path behind a backslash; and that variable where bash replaces it.
+_SOURCE = (
+    rb"(?m)(?P<line><<-?[ \t]*['\"\\](?P<end>\w+)[^\n]*\n)(?P<text>(?s:.*?)^\t*(?P=end)$)"
+    rb"|\\(?:\\|\$\{?[#!]?BASH_SOURCE)|BASH_SOURCE"
+)
 
 
 @record
@@ -41,10 +47,24 @@ def sealed_text(content: bytes) -> bytes:
     """A script's text for a copy of it that bash sources from a descriptor, which the script does not keep.
 
     The copy is no file beside the script's other files: where the text asks bash for its own path, it gets
-    that of the script. All of it is on the first line, so that the numbers of lines are the script's.
+    that of the script. All of it is on the first line, so that the numbers of lines are the script's. What
+    the script writes to other files as it stands is not about this script, and stays as it is.
     """
     own = b'\\exec 3<&-; __outfitter_source=("$0"); '
-    return own + content.replace(b"BASH_SOURCE", b"__outfitter_source")
+    if b"BASH_SOURCE" not in content:
+        return own + content
+    import re  # most scripts do without it
+
+    def renamed(found: re.Match[bytes]) -> bytes:
+        if found["end"]:
+            return _renamed(found["line"]) + found["text"]
+        return found[0] if found[0].startswith(b"\\") else _renamed(found[0])
+
+    return own + re.sub(_SOURCE, renamed, content)
+
+
+def _renamed(text: bytes) -> bytes:
+    return text.replace(b"BASH_SOURCE", b"__outfitter_source")
 
 
 def command(path: str, nonce: str, *, inline: bool, file: str = "$0") -> str:
