@@ -99,6 +99,14 @@ def test_what_an_event_makes_of_an_overlay(
     assert [name for _, name in outcome.lost] == lost
 
 
+def test_what_somebody_took_away_stays_away_after_a_resume() -> None:
+    said = Contribution("user", {"MY_SECRET": "hush"}, unset=["DEPLOY_TOKEN"], secrets=frozenset(["PLAIN"]))
+    overlay = Overlay([said, Contribution("editor:e", unset=["PLAIN", "API_KEY"])], id="thread")
+    outcome = happened(overlay, "resume", secrets=Secrets())
+    assert [one.unset for one in outcome.overlay.contributions] == [("DEPLOY_TOKEN",), ("PLAIN", "API_KEY")]
+    assert outcome.lost == (("user", "MY_SECRET"),)
+
+
 def test_hooks_that_run_again_replace_and_double_nothing() -> None:
     # O5
     for event in ("resume", "clear", "resume"):

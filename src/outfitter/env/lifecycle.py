@@ -97,7 +97,8 @@ def _without_secrets(overlay: Overlay, secrets: Secrets) -> tuple[Overlay, tuple
     kept = []
     lost: list[tuple[str, str]] = []
     for one in overlay.contributions:
-        hidden = [] if one.is_hook else one.secret_names(secrets)
+        # That a variable is taken away is no secret: its value from below would come back.
+        hidden = [] if one.is_hook else [name for name in one.secret_names(secrets) if name not in one.unset]
         lost += [(one.producer, name) for name in hidden]
         rest = one.without(hidden)
         if rest.names or one.is_hook:
