@@ -38,12 +38,14 @@ class Secrets:
 
 
 def looks_secret(value: str) -> bool:
-    """A URL with a password in it, or a private key."""
+    """A URL with a password in it, be it one of several, or a private key."""
     if value.startswith("-----BEGIN ") and "PRIVATE KEY" in value:
         return True
-    _, found, rest = value.partition("://")
-    if not found:
-        return False
+    return "://" in value and any(map(_has_password, value.split("://")[1:]))
+
+
+def _has_password(rest: str) -> bool:
+    """Of a URL, what follows its scheme."""
     authority = rest.split("/", 1)[0]
     account, at, _ = authority.rpartition("@")
     return bool(at) and ":" in account and not account.endswith(":")
