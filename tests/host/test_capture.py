@@ -301,6 +301,11 @@ def test_secrets_of_a_script_that_never_reports_are_masked_too(shell: Shell) -> 
     assert "made-by-itself" not in result.output
 
 
+def test_a_script_that_takes_arguments_for_assignments_is_captured_whole(shell: Shell) -> None:
+    result = shell.source("export A=1 ZZ=2\nset -k\n")
+    assert (result.state, shell.changed(result)) == ("captured", {"A": "1", "ZZ": "2"})
+
+
 # A script that was checked
 
 

@@ -77,8 +77,9 @@ def command(path: str, nonce: str, *, inline: bool, file: str = "$0") -> str:
     begin = f"\\builtin printf '{BEGIN}={nonce}\\0{_BEFORE}=%s\\0' \"$({_STATE})\" >|{path}"
     report = (
         f"{{ __outfitter_status=$?; [[ -p {path} ]] && {{ \\builtin printf '{_AFTER}=%s\\0' \"$({_STATE})\"; "
-        # Nothing of ours in the trace of a script that says `set -x`.
-        f"\\{_ENV} -0 {END}={nonce}; }} >|{path}; }} 2>/dev/null"
+        # Nothing of ours in the trace of a script that says `set -x`. With `set -k`, a word that could be an
+        # assignment is one: the mark would stand in the middle of the report, and end it there.
+        f"\\{_ENV} -0 \\{END}={nonce}; }} >|{path}; }} 2>/dev/null"
     )
     trap = f"""\\builtin trap '{report.replace("'", _QUOTE)}' EXIT"""
     if inline:
