@@ -48,6 +48,14 @@ def test_what_is_replaced_comes_or_goes_is_changed(file: Path) -> None:
     assert unchanged(paths, (None, None))
 
 
+def test_nothing_is_at_a_path_with_a_nul(file: Path) -> None:
+    paths = (f"{file}\0", str(file))
+    before = settled(paths)
+    assert before[0] is None and unchanged(paths, before)
+    file.write_text("two")
+    assert not unchanged(paths, before)
+
+
 def test_settling_takes_the_youngest_of_all_past_the_tick(file: Path) -> None:
     file.write_text("now")
     settled((str(file.parent.parent), str(file), "/nowhere"))

@@ -32,7 +32,7 @@ def stamp(path: str) -> Stamp:
     """What a path is now; links are followed."""
     try:
         return stamp_of(os.stat(path))
-    except OSError:
+    except (OSError, ValueError):  # a file of a project may name a path with a NUL: nothing is there
         return None
 
 
@@ -51,8 +51,11 @@ def unchanged(paths: Sequence[str], before: Stamps) -> bool:
     try:
         for path, was in zip(paths, before, strict=True):
             if was is None:
-                if access(path, os.F_OK):  # a third of the price of a stat that fails
-                    return False
+                try:
+                    if access(path, os.F_OK):  # a third of the price of a stat that fails
+                        return False
+                except ValueError:
+                    pass  # as above
                 continue
             info = stat(path)
             if was != (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns):
