@@ -106,6 +106,10 @@ def test_what_readers_read_differently_is_refused_unless_a_dialect_is_chosen(lin
         'A="C:\\dir"',
         "A=x\\",
         "A=\0",
+        "A=x\r\r",
+        "A=1\rB=2",
+        'A="x\ry"',
+        "A='x\ry'",
     ],
 )
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -146,7 +146,11 @@ class _File(CharacterReader):
             raise WrongLine("the text before the `=` is not a name (letters, digits and `_`)")
         self._at += len(head) + 1
         self._blanks()
+        begun = self._at
         value = self._value()
+        # Some end the line there, some leave it out, some keep it. As an escape it is meant.
+        if "\r" in self._text[begun : self._at]:
+            raise WrongLine("it contains a carriage return: save the file with Unix line ends")
         if "\0" in value:
             raise WrongLine("the value contains a NUL")
         self._entries.append(DotenvEntry(name, value, line))
