@@ -222,8 +222,10 @@ def dotenv_reads(text: str, *, undoes_escapes: bool) -> dict[str, str]:
         if quote in "'\"":
             end = text.index(quote + "\n", at + 1)
             value = text[at + 1 : end]
-            assert quote not in value
+            assert quote not in value and "\n" not in value  # some read line by line
             at = end + 2
+            if quote == '"':
+                value = value.replace("\\n", "\n")
             if undoes_escapes:
                 assert quote == "'" or not set("\\$`").intersection(value)
                 value = value.replace("\\\\", "\\").replace("\\'", "'")
@@ -250,10 +252,10 @@ def test_dotenv_has_what_its_readers_agree_on(values: list[str]) -> None:
 def test_dotenv_line_by_line() -> None:
     values = {"A": "plain/1", "B": "two words # $X", "C": "it's", "D": "x\ny", "E": "", "F": "C:\\temp"}
     assert export(values, "dotenv", unset=["G"]) == (
-        "A=plain/1\nB='two words # $X'\nC=\"it's\"\nD='x\ny'\nE=''\nF='C:\\temp'\n",
+        "A=plain/1\nB='two words # $X'\nC=\"it's\"\nD=\"x\\ny\"\nE=''\nF='C:\\temp'\n",
         [("G", "this format cannot remove a variable")],
     )
-    for value in ("it's $5", "\\\\host", "${A}", "end\\", "x\r", "\udcff"):
+    for value in ("it's $5", "two\n$5", "\\\\host", "${A}", "end\\", "x\r", "\udcff"):
         assert export({"A": value}, "dotenv")[0] == ""
 
 

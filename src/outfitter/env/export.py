@@ -152,13 +152,15 @@ def _dotenv(name: str, value: str | None) -> Line:
     if value and _DOTENV_BARE.issuperset(value):
         return f"{name}={value}\n", ""
     # Inside single quotes some undo \\ and \', some do not; some expand ${...} there too. A carriage return
-    # is a line's end to some. Inside double quotes more is special.
+    # is a line's end to some. Inside double quotes more is special, but all know the escape \n;
+    # direnv reads a file line by line.
     if "\r" in value or "${" in value or "\\\\" in value or value.endswith("\\"):
         return _NOT_SAID, "programs that read .env files disagree on how to quote it"
-    if "'" not in value:
+    if "'" not in value and "\n" not in value:
         return f"{name}='{value}'\n", ""
     if not frozenset('"\\$`').intersection(value):
-        return f'{name}="{value}"\n', ""
+        escaped = value.replace("\n", "\\n")
+        return f'{name}="{escaped}"\n', ""
     return _NOT_SAID, "programs that read .env files disagree on how to quote it"
 
 
