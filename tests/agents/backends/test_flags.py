@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from outfitter.agents.backends import backend, registered
-from outfitter.agents.backends.base import FULL_ACCESS, READ_ONLY, SANDBOXES, WORKSPACE_WRITE, Task, option
+from outfitter.agents.backends.base import FULL_ACCESS, READ_ONLY, SANDBOXES, WORKSPACE_WRITE, Task, options
 from outfitter.env.launches import KINDS
 from outfitter.errors import SettingInvalid
 from tests.support.tools import claude_binary, codex_binary, gemini
@@ -74,9 +74,9 @@ def test_agent_knows_every_flag(agent: str) -> None:
 def test_agent_has_the_word_for_each_sandbox(agent: str, sandbox: str, place: int) -> None:
     name, words = AGENTS[agent]
     argv = backend(name).argv("headless", Task("do", cwd="/work", sandbox=sandbox))
-    value = option(argv, "--sandbox", "--permission-mode", "--approval-mode")
+    [value] = options(argv, "--sandbox", "--permission-mode", "--approval-mode")
     said = asked(*words(), *(["exec"] if name == "codex" else []))
-    assert value is not None and re.search(rf"\b{value}\b", said)
+    assert re.search(rf"\b{value}\b", said)
 
 
 def test_prompt_that_looks_like_a_flag_is_still_the_prompt() -> None:
@@ -100,6 +100,37 @@ def test_guards_see_what_a_person_adds() -> None:
     codex = backend("codex")
     override = Task("do", cwd="/work", args=("-c", 'sandbox_mode="danger-full-access"'))
     assert codex.guards(codex.argv("headless", override))[1:] == ('config=sandbox_mode="danger-full-access"',)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("codex", ("--config", "approval_policy=never")),
+        ("codex", ("--config=sandbox_mode=danger-full-access",)),
+        ("codex", ("-csandbox_mode=danger-full-access",)),
+        ("codex", ("-c=sandbox_mode=danger-full-access",)),
+        ("codex", ("--yolo",)),
+        ("codex", ("-a", "never")),
+        ("codex", ("--sandbox", "danger-full-access")),
+        ("claude", ("--permission-mode", "bypassPermissions")),
+        ("claude", ("--permission-mode=bypassPermissions",)),
+        ("claude", ("--allowed-tools=Read", "--allowedTools", "Bash")),
+        ("gemini", ("--approval-mode=yolo",)),
+    ],
+)
+def test_guards_see_it_however_it_is_written(name: str, args: tuple[str, ...]) -> None:
+    one = backend(name)
+    plain, more = Task("do", cwd="/work"), Task("do", cwd="/work", args=args)
+    said = one.guards(one.argv("resume", more))
+    assert one.guards(one.argv("resume", plain)) != said
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_a_prompt_is_no_guard(name: str) -> None:
+    one = backend(name)
+    plain = one.guards(one.argv("resume", Task("do", cwd="/work")))
+    for prompt in ("--yolo", "--dangerously-skip-permissions", "-csandbox_mode=x"):
+        assert one.guards(one.argv("resume", Task(prompt, cwd="/work"))) == plain
 
 
 def test_unknown_sandbox_and_unknown_agent_are_refused() -> None:

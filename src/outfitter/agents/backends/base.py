@@ -82,17 +82,25 @@ class Backend:
         return []
 
 
-def option(argv: Sequence[str], *names: str) -> str | None:
-    """The value of an option in a command line: the word behind it, or behind `=`."""
-    for place, word in enumerate(argv):
-        if word == "--":
-            break
+def options(argv: Sequence[str], *names: str) -> list[str]:
+    """Every value of an option in a command line: the word behind it, what is behind `=`, or the rest of a
+    word that begins with its letter. An option that is there twice may mean its last value, or both."""
+    found = []
+    words = before_prompt(argv)
+    for place, word in enumerate(words):
         if word in names:
-            return argv[place + 1] if place + 1 < len(argv) else ""
+            found.append("".join(words[place + 1 : place + 2]))
         for name in names:
             if name.startswith("--") and word.startswith(f"{name}="):
-                return word[len(name) + 1 :]
-    return None
+                found.append(word[len(name) + 1 :])
+            elif not name.startswith("--") and word.startswith(name) and word != name:
+                found.append(word[len(name) :].removeprefix("="))
+    return found
+
+
+def before_prompt(argv: Sequence[str]) -> Sequence[str]:
+    """The words up to `--`, which are no prompt."""
+    return argv[: argv.index("--")] if "--" in argv else argv
 
 
 def text_or_none(value: object) -> str | None:

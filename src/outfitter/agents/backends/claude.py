@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, option, text_or_none
+from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, before_prompt, options, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,11 +36,10 @@ class ClaudeCode(Backend):
         return [self.program, *options, *task.args, "--", *([task.prompt] if task.prompt else [])]
 
     def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
-        said = [f"mode={option(argv, '--permission-mode')}"]
+        said = [f"mode={value}" for value in options(argv, "--permission-mode")]
         for names in _TOOLS:
-            if (value := option(argv, *names)) is not None:
-                said.append(f"{names[0]}={value}")
-        return tuple(said + [word for word in argv if word in _BYPASSES])
+            said += [f"{names[0]}={value}" for value in options(argv, *names)]
+        return tuple(said + [word for word in before_prompt(argv) if word in _BYPASSES])
 
     def session(self, event: Mapping[str, object]) -> str | None:
         return text_or_none(event.get("session_id")) if event.get("subtype") == "init" else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Backend, option, text_or_none
+from .base import Backend, before_prompt, options, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from .base import Task
 
-_BYPASS = "--dangerously-bypass-approvals-and-sandbox"
+_BYPASSES = ("--dangerously-bypass-approvals-and-sandbox", "--yolo", "--approve-for-me")
 
 
 class CodexCli(Backend):
@@ -50,13 +50,11 @@ class CodexCli(Backend):
         ]
 
     def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
-        said = [f"sandbox={option(argv, '--sandbox', '-s')}"]
-        said += [f"config={word}" for word in _overrides(argv) if word.startswith(("sandbox", "approval"))]
-        return tuple(said + [word for word in argv if word in (_BYPASS, "--approve-for-me")])
+        said = [f"sandbox={value}" for value in options(argv, "--sandbox", "-s")]
+        said += [f"approval={value}" for value in options(argv, "--ask-for-approval", "-a")]
+        config = options(argv, "--config", "-c")
+        said += [f"config={value}" for value in config if value.lstrip().startswith(("sandbox", "approval"))]
+        return tuple(said + [word for word in before_prompt(argv) if word in _BYPASSES])
 
     def session(self, event: Mapping[str, object]) -> str | None:
         return text_or_none(event.get("thread_id")) if event.get("type") == "thread.started" else None
-
-
-def _overrides(argv: Sequence[str]) -> list[str]:
-    return [argv[place + 1] for place, word in enumerate(argv[:-1]) if word in ("-c", "--config")]

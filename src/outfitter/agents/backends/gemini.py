@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, option, text_or_none
+from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, options, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class GeminiCli(Backend):
         return [self.program, *options, *task.args, "--output-format=stream-json", f"--prompt={task.prompt}"]
 
     def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
-        said = [f"mode={option(argv, '--approval-mode')}"]
+        said = [f"mode={value}" for value in options(argv, "--approval-mode")]
         return tuple(said + [word for word in argv if word in ("-y", "--yolo", "-s", "--sandbox")])
 
     def session(self, event: Mapping[str, object]) -> str | None:
