@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import outfitter
-from outfitter import CapabilityMissing, Client, Disconnected, RequestFailed
+from outfitter import CapabilityMissing, Client, Disconnected, InvalidParams, RequestFailed
 from outfitter.client.files import FolderEntry
 from outfitter.errors import FileChanged
 from outfitter.protocol.codes import NOT_FOUND
@@ -262,6 +262,21 @@ def test_watch_goes_on_after_a_break_and_says_that_it_missed_something(tmp_path:
             asyncio.run(scenario(cutter.url))
         finally:
             cutter.close()
+
+
+@over_every_way
+async def test_tree_with_a_link_to_a_directory_is_not_downloaded(
+    client: Client, way: Way, folder: Path
+) -> None:
+    # Followed, one that leads back up would be the same files again and again.
+    (folder / "tree" / "inner").mkdir(parents=True)
+    (folder / "tree" / "inner" / "a").write_text("a")
+    (folder / "link").symlink_to("tree")
+    await client.download(f"{folder}/link", folder / "copy")  # the tree itself may be a link
+    assert (folder / "copy" / "inner" / "a").read_text() == "a"
+    (folder / "tree" / "inner" / "loop").symlink_to("..")
+    with pytest.raises(InvalidParams, match="loop is a link to a directory"):
+        await client.download(f"{folder}/tree", folder / "other")
 
 
 def test_name_that_is_no_text_goes_there_and_back(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         @property
         def is_file(self) -> bool: ...
         @property
+        def is_symlink(self) -> bool: ...
+        @property
         def mode(self) -> int | None: ...
 
     class Entry(Protocol):
@@ -79,7 +81,8 @@ class Transfers:
 
         The rules are those of `upload`.
         """
-        pending = [(place(remote), place(local))]
+        top = place(remote)
+        pending = [(top, place(local))]
         files: list[tuple[str, str]] = []
         while pending:
             there, here = pending.pop()
@@ -87,6 +90,8 @@ class Transfers:
             if not found.is_directory:
                 files.append((there, here))
                 continue
+            if found.is_symlink and there != top:
+                raise InvalidParams(f"{there} is a link to a directory: it cannot be downloaded")
             await asyncio.to_thread(os.makedirs, here, exist_ok=True)
             for one in await self._list(there):
                 _check_name(one.name)
