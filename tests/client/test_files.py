@@ -293,6 +293,21 @@ def test_name_that_is_no_text_goes_there_and_back(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_tree_with_a_name_that_is_no_text_is_downloaded_with_that_name(tmp_path: Path) -> None:
+    names = [os.fsdecode(name) for name in (b"b\xfe", b"b\xff")]  # shown as text they would be the same
+    (tmp_path / "tree").mkdir()
+    for name in names:
+        (tmp_path / "tree" / name).write_text(name, errors="surrogateescape")
+
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            await client.download(tmp_path / "tree", tmp_path / "copy")
+
+    asyncio.run(scenario())
+    for name in names:
+        assert (tmp_path / "copy" / name).read_text(errors="surrogateescape") == name
+
+
 # A link that breaks
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import posixpath
 import stat
 from typing import TYPE_CHECKING
 
@@ -94,8 +95,9 @@ class Transfers:
                 raise InvalidParams(f"{there} is a link to a directory: it cannot be downloaded")
             await asyncio.to_thread(os.makedirs, here, exist_ok=True)
             for one in await self._list(there):
-                _check_name(one.name)
-                pending.append((one.path, os.path.join(here, one.name)))
+                check_name(one.name)
+                # Of a name that is no text, only the path has every byte.
+                pending.append((one.path, os.path.join(here, check_name(posixpath.basename(one.path)))))
         await in_turns([lambda one=one: self._fetch(*one) for one in files])  # type: ignore[misc]
 
     async def _send(self, here: str, there: str, mode: int) -> None:
@@ -158,10 +160,11 @@ def _tree(here: str, there: str) -> tuple[list[str], list[tuple[str, str, int]]]
     return folders, files
 
 
-def _check_name(name: str) -> None:
-    """A name of an executor, which nobody here need trust."""
+def check_name(name: str) -> str:
+    """A name of an executor, which nobody here need trust. Raises RemoteProtocolError."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise RemoteProtocolError(f"the executor names an entry {name!r}, which no directory can have")
+    return name
 
 
 async def in_turns(work: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
