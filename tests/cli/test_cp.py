@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from outfitter.cli.places import There
+from outfitter.errors import RemoteProtocolError
+from tests.client.peer import Peer, with_a_peer
 from tests.support.machine import wait_until
 from tests.support.servers import Server, serving
 
@@ -150,6 +154,19 @@ def test_mistakes_are_told(user: User, server: Server) -> None:
         assert (status, text in told) == (1, True), (args, told)
     done = user.run("cp", "file", ":/x")
     assert (done.returncode, b"add --on NAME or --on URL" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["..", ".", ""])
+def test_executor_cannot_lead_out_of_what_is_copied_to(name: str) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        listing = asyncio.ensure_future(There("build", peer.client).names("/work/tree"))
+        entry = {"fileName": name, "isDirectory": True, "isFile": False}
+        peer.answer(await peer.request("fs/readDirectory"), {"entries": [entry]})
+        with pytest.raises(RemoteProtocolError, match="which no directory can have"):
+            await listing
+
+    scenario()
 
 
 def test_file_with_a_colon_in_its_name_is_a_file(user: User, server: Server) -> None:

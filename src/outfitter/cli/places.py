@@ -9,6 +9,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from ..client.files import BLOCK_BYTES, native
+from ..client.transfer import check_name
 from ..errors import CapabilityMissing, OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import NOT_FOUND
 from ..record import record
@@ -141,7 +142,8 @@ class There:
         )
 
     async def names(self, folder: str) -> list[str]:
-        return [posixpath.basename(entry.path) for entry in await self._files._list(folder)]
+        # Of a name that is no text, only the path has every byte. `..` would lead out of what is copied to.
+        return [check_name(posixpath.basename(one.path)) for one in await self._files._list(folder)]
 
     async def make_directory(self, path: str) -> None:
         await self._files.make_directory(path)
