@@ -279,6 +279,20 @@ async def test_tree_with_a_link_to_a_directory_is_not_downloaded(
         await client.download(f"{folder}/tree", folder / "other")
 
 
+def test_file_with_the_longest_name_is_downloaded_also_twice_at_once(tmp_path: Path) -> None:
+    name = "n" * 255  # what a file system takes: nothing can stand behind it
+    (tmp_path / name).write_bytes(b"x" * (2 * MIB))
+    (tmp_path / "copy").mkdir()
+
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            await asyncio.gather(*(client.download(tmp_path / name, tmp_path / "copy" / name) for _ in "ab"))
+
+    asyncio.run(scenario())
+    assert [one.name for one in (tmp_path / "copy").iterdir()] == [name]
+    assert (tmp_path / "copy" / name).read_bytes() == b"x" * (2 * MIB)
+
+
 def test_name_that_is_no_text_goes_there_and_back(tmp_path: Path) -> None:
     name = os.fsdecode(b"b\xff\xfe")
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import posixpath
+import secrets
 import stat
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,8 @@ class Transfers:
 
     async def _fetch(self, there: str, here: str) -> None:
         """Beside its place first: a file that is there is replaced by a whole one, or not at all."""
-        partial = f"{here}.{os.getpid()}.partial"
+        # Short, whatever the file is called, and another one for each download.
+        partial = os.path.join(os.path.dirname(here), f".{secrets.token_hex(8)}.partial")
         try:
             async with await self.open(there) as file:
                 target = await asyncio.to_thread(open, partial, "wb")
