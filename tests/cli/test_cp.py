@@ -68,6 +68,16 @@ def test_tree_arrives_there_and_back(user: User, any_server: Server, there: Path
     assert tree(user.home / "back") == tree(source)
 
 
+def test_file_with_the_longest_name_arrives_there_and_back(user: User, server: Server) -> None:
+    name = "é" * 127  # 254 bytes, and a name has 255
+    (user.home / name).write_text("x")
+    (user.home / "there").mkdir()
+    (user.home / "back").mkdir()
+    assert cp(user, server, name, f":{user.home}/there") == (0, "")
+    assert cp(user, server, f":{user.home}/there/{name}", "back/") == (0, "")
+    assert tree(user.home / "there") == tree(user.home / "back") == {name: b"x"}
+
+
 def test_mode_is_kept_where_both_ends_can_tell_it(user: User, server: Server) -> None:
     (user.home / "run.sh").write_text("#!/bin/sh\n")
     (user.home / "run.sh").chmod(0o750)

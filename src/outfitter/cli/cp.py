@@ -293,4 +293,5 @@ def _beside(destination: str, identity: str) -> str:
     """The name of what is under way, in the folder of its destination."""
     mark = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     folder, _, name = destination.rpartition("/")
-    return f"{folder}/.{name[:200]}.{mark}.partial"
+    short = name.encode("utf-8", "surrogateescape")[:200].decode("utf-8", "ignore")  # a name has 255 bytes
+    return f"{folder}/.{short}.{mark}.partial"
