@@ -78,6 +78,16 @@ def test_file_with_the_longest_name_arrives_there_and_back(user: User, server: S
     assert tree(user.home / "there") == tree(user.home / "back") == {name: b"x"}
 
 
+def test_tree_with_names_that_are_no_text_arrives_there_and_back(user: User, server: Server) -> None:
+    source = user.home / "tree" / os.fsdecode(b"folder\xff")
+    source.mkdir(parents=True)
+    (source / os.fsdecode(b"a\xfe")).write_text("a")
+    for _ in range(2):  # the second time nothing is left to do
+        assert cp(user, server, "-r", "tree", f":{user.home}/there") == (0, "")
+        assert cp(user, server, "-r", f":{user.home}/there", "back") == (0, "")
+    assert tree(user.home / "there") == tree(user.home / "back") == tree(user.home / "tree")
+
+
 def test_mode_is_kept_where_both_ends_can_tell_it(user: User, server: Server) -> None:
     (user.home / "run.sh").write_text("#!/bin/sh\n")
     (user.home / "run.sh").chmod(0o750)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..client.files import BLOCK_BYTES, native
 from ..client.transfer import check_name
-from ..errors import CapabilityMissing, OutfitterError, RequestFailed, SettingInvalid
+from ..errors import CapabilityMissing, InvalidParams, OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import NOT_FOUND
 from ..record import record
 
@@ -175,8 +175,8 @@ class There:
             done = await self._client.run(["sha256sum", "--", path])
             if done.exit_code == 0 and len(words := done.stdout.split()[:1]) == 1:
                 return words[0].decode("ascii", "replace").lstrip("\\")
-        except (RequestFailed, CapabilityMissing):
-            pass  # no such program there
+        except (RequestFailed, CapabilityMissing, InvalidParams):
+            pass  # no such program there, or a name that is no text, which no argument can be
         digest = hashlib.sha256()
         async for block in self.read(path, 0):
             digest.update(block)
