@@ -391,6 +391,24 @@ async def test_read_goes_on_in_the_same_file_only(peer: Peer) -> None:
         await reading
 
 
+@with_a_peer()
+async def test_file_that_nobody_gets_is_closed(peer: Peer) -> None:
+    for cancelled in (True, False):
+        starting = asyncio.ensure_future(peer.client.files.open("/a"))
+        opened = await peer.request("fs/open")
+        peer.answer(opened, {"handleId": opened["params"]["handleId"]})
+        asked = await peer.request("fs/getMetadata")
+        if cancelled:
+            starting.cancel()
+        else:
+            peer.refuse(asked, NOT_FOUND)  # it was removed meanwhile
+        with pytest.raises((asyncio.CancelledError, RequestFailed)):
+            await starting
+        closed = await peer.request("fs/close")
+        assert closed["params"]["handleId"] == opened["params"]["handleId"]
+        peer.answer(closed, {})
+
+
 @with_a_peer(resumable=True)
 async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
     # The server answers {} for a handle that it does not know: nothing was written.

@@ -57,7 +57,11 @@ class RemoteFile:
     async def _begin(self) -> None:
         self._handle = await self._open()
         if self.mode == "read":
-            self._identity = await self._identify()
+            try:
+                self._identity = await self._identify()
+            except BaseException:
+                self.abandon()  # nobody gets it, and so nobody else closes it
+                raise
 
     async def _open(self) -> str:
         handle = f"f{next(self._handles)}"
