@@ -409,6 +409,21 @@ async def test_file_that_nobody_gets_is_closed(peer: Peer) -> None:
         peer.answer(closed, {})
 
 
+@with_a_peer()
+async def test_watch_that_nobody_gets_is_ended(peer: Peer) -> None:
+    info = peer.client.info
+    assert info is not None
+    peer.session.info = replace(info, capabilities=info.capabilities | {"fsWatch"})
+    starting = asyncio.ensure_future(peer.client.files.watch("/a"))
+    watched = await peer.request("fs/watch")
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    ended = await peer.request("fs/unwatch")
+    assert ended["params"] == {"watchId": watched["params"]["watchId"]}
+    peer.answer(ended, {})
+
+
 @with_a_peer(resumable=True)
 async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
     # The server answers {} for a handle that it does not know: nothing was written.

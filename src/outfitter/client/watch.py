@@ -90,8 +90,10 @@ class WatchFeed:
         self._session.watches[self.watch_id] = self
         try:
             await self._set_up()
-        except BaseException:
+        except BaseException as error:
             self._session.watches.pop(self.watch_id, None)
+            if not isinstance(error, OutfitterError):  # given up: it may be set up all the same
+                self._unwatch()
             raise
 
     async def _set_up(self) -> None:
@@ -113,7 +115,10 @@ class WatchFeed:
             self._closed = True
             self._news.set()
             self._session.watches.pop(self.watch_id, None)
-            self._session.later("fs/unwatch", UnwatchParams(self.watch_id).encode())
+            self._unwatch()
+
+    def _unwatch(self) -> None:
+        self._session.later("fs/unwatch", UnwatchParams(self.watch_id).encode())
 
     # From the session
 
