@@ -393,6 +393,23 @@ async def code_at_the_end(peer: Peer) -> int | None:
 
 
 @with_a_peer(opened=False)
+async def test_client_whose_close_is_cancelled_is_closed_all_the_same(peer: Peer) -> None:
+    await peer.opened((*ALL, "sessionLeave"))
+    await peer.started()
+    waiting = asyncio.ensure_future(peer.client.status())
+    await peer.request("environment/status")
+    closing = asyncio.ensure_future(peer.client.aclose())
+    await peer.request("process/terminate")  # which is never answered
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    with pytest.raises(SessionExpired):
+        await waiting
+    await peer.until(lambda: bool(peer.reasons))
+    assert (peer.client.state, peer.far.close_code) == ("failed", LEFT)
+
+
+@with_a_peer(opened=False)
 async def test_client_that_is_closed_says_that_it_will_not_come_back(peer: Peer) -> None:
     await peer.opened((*ALL, "sessionLeave"))
     assert await code_at_the_end(peer) == LEFT

@@ -278,17 +278,22 @@ class Link:
 
     async def close(self, *, leave: bool = False) -> None:
         """Ends the link; whoever still waits gets SessionExpired. With `leave` the session is given up."""
+        self.shut(leave=leave)
+        if self._way_back is not None:
+            await asyncio.gather(self._way_back, return_exceptions=True)
+        if self._dialled is not None:
+            # Also when the handshake failed: a program that was started for it must not outlive it.
+            await self._dialled.wait_ended()
+
+    def shut(self, *, leave: bool = False) -> None:
+        """The same, without waiting for what is left of it."""
         failed_before = self._recovery.state is FAILED
         self._recovery.close()
-        if self._way_back is not None and not self._way_back.done():
+        if self._way_back is not None:
             self._way_back.cancel()
-            await asyncio.gather(self._way_back, return_exceptions=True)
         connection, self.connection = self.connection, None
         self._settled.set()
         if connection is not None:
             connection.close(LEFT if leave else 1000)
         if not failed_before:
             self._tell()
-        if self._dialled is not None:
-            # Also when the handshake failed: a program that was started for it must not outlive it.
-            await self._dialled.wait_ended()

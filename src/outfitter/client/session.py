@@ -171,10 +171,16 @@ class RemoteSession:
         try:
             await self._aclose()
         finally:  # also when that is cancelled
+            self.link.shut(leave=self._leaves)
             if self._closed is not None:
                 self._closed()
 
+    @property
+    def _leaves(self) -> bool:
+        return self.leaves and self.offers("sessionLeave")
+
     async def _aclose(self) -> None:
+        self._on_state = None  # a caller who closes the client knows
         if self._looking is not None:
             self._looking.cancel()
         feeds = self._feeds()
@@ -187,8 +193,7 @@ class RemoteSession:
                     await asyncio.gather(*(self._end(one.process_id) for one in running), *self._cleaning)
             except TimeoutError:
                 pass  # the server ends them when it has waited long enough for us
-        self._on_state = None  # a caller who closes the client knows
-        await self.link.close(leave=self.leaves and self.offers("sessionLeave"))
+        await self.link.close(leave=self._leaves)
         for task in self._cleaning:
             task.cancel()
         await asyncio.gather(*self._cleaning, return_exceptions=True)
