@@ -25,7 +25,7 @@ from outfitter import Completed, Exited, Output, OutputTooLarge, RequestFailed, 
 from outfitter.client.files import Files as AsyncFiles
 from outfitter.client.files import RemoteFile as AsyncFile
 from outfitter.errors import Refused
-from tests.support.machine import SECOND, alive, wait_gone, wait_until
+from tests.support.machine import SECOND, alive, stop, wait_gone, wait_until
 from tests.support.servers import serving
 
 CARRIERS = ("local", "server")
@@ -333,6 +333,18 @@ def test_flood_is_followed_until_its_time_is_up(client: sync.Client) -> None:
         client.run(["yes"], on_output=lambda event: None, timeout=0.3 * SECOND)
     assert raised.value.seconds == 0.3 * SECOND
     nothing_runs(client)
+
+
+def test_time_is_up_also_while_the_server_does_not_answer(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path) as server, sync.connect(server.url) as client:
+        client.run(["true"])
+        stop(server.pid)
+        try:
+            for on_output in (None, lambda event: None):
+                with pytest.raises(TimedOut):
+                    client.run(["true"], on_output=on_output, timeout=0.3 * SECOND)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
 
 
 def test_on_output_that_fails_ends_the_command(client: sync.Client) -> None:

@@ -223,14 +223,17 @@ class BlockingClient(ClientState, Blocking["Client"]):
         entered: list[asyncio.Semaphore] = []
         feeding = None
 
-        async def begin() -> RemoteProcess:
+        async def begin() -> tuple[RemoteProcess, float]:
             if room is not None:
                 await room.acquire()
                 entered.append(room)
-            started.append(await client._begin(launch))
+            began = time.monotonic()
+            # A server that does not answer takes of the same time.
+            async with asyncio.timeout(timeout):
+                started.append(await client._begin(launch))
             if linger is not None:
                 started[0]._feed.linger(linger)
-            return started[0]
+            return started[0], began
 
         def end() -> None:
             for one in started:
@@ -240,12 +243,16 @@ class BlockingClient(ClientState, Blocking["Client"]):
             for one in entered:
                 one.release()
 
-        began = time.monotonic()
         try:
-            process = self._background.call(begin)
+            try:
+                process, began = self._background.call(begin)
+            except TimeoutError:
+                if timeout is None:
+                    raise
+                raise TimedOut(timeout) from None
             if given is not None:
                 feeding = self._background.begin(lambda: feed(process, given))
-            for event in BlockingProcess(self._background, process)._take(timeout):
+            for event in BlockingProcess(self._background, process)._take(timeout, began):
                 if isinstance(event, Output):
                     on_output(event)
         except BaseException:
@@ -276,9 +283,9 @@ class BlockingProcess(ProcessState, Blocking["RemoteProcess"]):
     def __iter__(self) -> Iterator[Output | Exited]:
         return self._take()
 
-    def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
+    def _take(self, limit: float | None = None, began: float = 0.0) -> Iterator[Output | Exited]:
         """The events. Raises TimedOut if the last event has not arrived within `limit` seconds."""
-        deadline = None if limit is None else time.monotonic() + limit
+        deadline = None if limit is None else began + limit
         events = aiter(self._wrapped)
         try:
             while True:
