@@ -674,3 +674,44 @@ def test_ctrl_c_while_it_connects_ends_the_script() -> None:
                 _, stderr = popen.communicate(timeout=5 * SECOND)
             assert popen.returncode == -signal.SIGINT
             assert stderr.rstrip().endswith("\nKeyboardInterrupt") and stderr.count("Traceback") == 1
+
+
+# Forks
+
+FORKING = """
+import os, sys, outfitter
+from outfitter import sync
+
+def forked(work):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        sys.stdout.flush()
+        sys.exit(0)  # through the block of the client
+    assert os.waitpid(pid, 0)[1] == 0
+
+def use(call):
+    try:
+        call()
+    except outfitter.SessionExpired as error:
+        print(str(error).partition(":")[2].strip(), flush=True)
+
+shared = outfitter.shared()
+shared.run(["true"]).result()
+with sync.local() as client:
+    client.run(["true"])
+    forked(lambda: use(lambda: client.run(["true"])))
+    forked(lambda: use(lambda: shared.run(["true"])))
+    forked(client.close)
+    forked(shared.close)
+    print(client.run(["echo", "still here"]).text, end="")
+    print(shared.run(["echo", "still here"]).result().text, end="")
+shared.close()
+"""
+
+
+def test_client_of_a_process_is_none_in_its_forks_and_does_not_wait_there() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60 * SECOND, check=True
+    )
+    assert done.stdout.splitlines() == ["make another one here"] * 2 + ["still here"] * 2

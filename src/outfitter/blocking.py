@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+import os
 import threading
 import time
 from collections import deque
@@ -52,6 +53,7 @@ _CLEAN_UP_SECONDS = 5.0
 _LIMITS = ("overflow", "max_output")  # of what `run` collects
 # A signal that comes just before a wait begins does not end it: how long until Ctrl-C is noticed then.
 _LOOK_SECONDS = 1.0
+FORKED = "this client is that of the process that this one was forked from: make another one here"
 
 
 class Block(Generic[S]):
@@ -404,6 +406,7 @@ class Background:
         self._stopping = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self.closed = False
+        self._pid = os.getpid()  # a fork has a copy of all this, and no thread
         # Orders calls before the close. Reentrant: collecting garbage may post while this thread does.
         self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="outfitter.sync", daemon=True)
@@ -434,6 +437,8 @@ class Background:
 
     def _begin_closing(self) -> bool:
         """Returns False if the thread has not started and will not, so that no wait is needed."""
+        if self._forked:
+            return False
         with self._lock:
             self.closed = True
             if self._loop is not None and not self._loop.is_closed():
@@ -442,6 +447,8 @@ class Background:
 
     def post(self, callback: Callable[[], object]) -> bool:
         """Calls `callback` on the thread, without waiting. Returns False if the thread has ended."""
+        if self._forked:
+            return False
         with self._lock:
             if self.closed or self._loop is None:
                 return False
@@ -508,8 +515,15 @@ class Background:
         finally:
             self.begin(items.aclose)  # not waited for: this may be the garbage collector, in any thread
 
+    @property
+    def _forked(self) -> bool:
+        """Whether this is another process. Nothing is locked there, by a thread that it does not have."""
+        return os.getpid() != self._pid
+
     def gone(self) -> SessionExpired:
         """The error of a call that comes too late."""
+        if self._forked:
+            return SessionExpired(FORKED)
         opened = self._opened.done and self._opened.error is None
         failure = self._opened.get().failed if opened else None
         return SessionExpired(str(failure or "the client is closed"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from .blocking import FORKED
 from .client.files import Files
 from .environments.file import LOCAL
 from .errors import SessionExpired
@@ -123,6 +125,7 @@ class SharedClient:
         self._closed = False
         self._ending = False  # on the thread
         self._opens = asyncio.Lock()
+        self._pid = os.getpid()  # a fork has a copy of all this, and no thread
         self._lock = threading.Lock()  # a call and the close do not meet
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="outfitter.shared", daemon=True)
@@ -142,6 +145,8 @@ class SharedClient:
 
         Raises SessionExpired after the close.
         """
+        if os.getpid() != self._pid:
+            raise SessionExpired(FORKED)
         with self._lock:
             if self._closed:
                 raise self._gone()
@@ -196,6 +201,8 @@ class SharedClient:
 
         A call that is under way raises SessionExpired.
         """
+        if os.getpid() != self._pid:
+            return  # there is nothing of it in a fork
         with self._lock:
             if self._closed:
                 return
