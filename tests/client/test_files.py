@@ -293,6 +293,20 @@ def test_file_with_the_longest_name_is_downloaded_also_twice_at_once(tmp_path: P
     assert (tmp_path / "copy" / name).read_bytes() == b"x" * (2 * MIB)
 
 
+@over_every_way
+async def test_tree_goes_to_a_uri_and_comes_from_one(client: Client, way: Way, folder: Path) -> None:
+    # What a URI would take for something else, and a name that reads as an encoded one.
+    names = ["a%20b", "a b", "what?", "#1"]
+    (folder / "tree" / "x y").mkdir(parents=True)
+    for name in names:
+        (folder / "tree" / "x y" / name).write_text(name)
+    await client.upload(folder / "tree", f"file://{folder}/over%20there/")
+    await client.download(f"file://{folder}/over%20there", folder / "back")
+    for copy in ("over there", "back"):
+        found = {one.name: one.read_text() for one in (folder / copy / "x y").iterdir()}
+        assert found == {name: name for name in names}
+
+
 def test_name_that_is_no_text_goes_there_and_back(tmp_path: Path) -> None:
     name = os.fsdecode(b"b\xff\xfe")
 

@@ -11,6 +11,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidParams, RemoteProtocolError
+from ..protocol.uri import encode_name
 from .arguments import place
 from .openfile import BLOCK_BYTES
 
@@ -156,10 +157,14 @@ def _tree(here: str, there: str) -> tuple[list[str], list[tuple[str, str, int]]]
             files.append((source, target, stat.S_IMODE(found.st_mode)))
         elif stat.S_ISDIR(found.st_mode) and (source == here or not os.path.islink(source)):
             folders.append(target)
-            pending += [(os.path.join(source, name), f"{target}/{name}") for name in os.listdir(source)]
+            pending += [(os.path.join(source, name), _join(target, name)) for name in os.listdir(source)]
         else:
             raise InvalidParams(f"{source} is a link to a directory, or no file: it cannot be uploaded")
     return folders, files
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{encode_name(name) if folder.startswith('file:') else name}"
 
 
 def check_name(name: str) -> str:
