@@ -71,8 +71,9 @@ class RemoteFile:
             await self._session.call("fs/open", params.encode())
         except BaseException as error:
             # It may be open all the same; the server forgets it with the connection at the latest.
+            # Nothing was written, which must not take the place of what is there.
             if not isinstance(error, RequestFailed | Disconnected):
-                self._session.later("fs/close", fs.CloseParams(handle).encode())
+                self._session.later("fs/close", fs.CloseParams(handle, discard=True).encode())
             if isinstance(error, RequestFailed):
                 raise file_failure(error, native(self.uri.text)) from None
             raise
