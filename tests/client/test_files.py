@@ -439,6 +439,26 @@ async def test_file_whose_opening_is_given_up_is_not_replaced(peer: Peer) -> Non
 
 
 @with_a_peer()
+async def test_file_whose_close_is_given_up_is_closed_all_the_same(peer: Peer) -> None:
+    info = peer.client.info
+    assert info is not None
+    peer.session.info = replace(info, capabilities=info.capabilities | {"fileWriteStreaming"})
+    starting = asyncio.ensure_future(peer.client.files.write("/a", b"x" * (5 * MIB)))
+    opened = await peer.request("fs/open")
+    peer.answer(opened, {"handleId": opened["params"]["handleId"]})
+    for _ in range(4):  # as many as are under way at a time
+        last = await peer.request("fs/writeBlock")
+    peer.answer(last, {})
+    await peer.request("fs/writeBlock")  # the fifth and last: now it waits for all of them
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    closed = await peer.request("fs/close")
+    assert closed["params"] == {"handleId": opened["params"]["handleId"], "discard": True}
+    peer.answer(closed, {})
+
+
+@with_a_peer()
 async def test_watch_that_nobody_gets_is_ended(peer: Peer) -> None:
     info = peer.client.info
     assert info is not None

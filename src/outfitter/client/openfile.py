@@ -205,6 +205,13 @@ class RemoteFile:
         if self._closed:
             return
         self._closed = True
+        try:
+            await self._close()
+        except asyncio.CancelledError:
+            self.abandon()  # nobody will close it once more
+            raise
+
+    async def _close(self) -> None:
         if self._writes:
             await asyncio.wait(self._writes)
         if self._failure is not None:
