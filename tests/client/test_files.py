@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import stat
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 
 import outfitter
 from outfitter import CapabilityMissing, Client, Disconnected, InvalidParams, RequestFailed
+from outfitter.client import transfer
 from outfitter.client.files import FolderEntry
 from outfitter.errors import FileChanged
 from outfitter.protocol.codes import NOT_FOUND
@@ -305,6 +308,36 @@ async def test_tree_goes_to_a_uri_and_comes_from_one(client: Client, way: Way, f
     for copy in ("over there", "back"):
         found = {one.name: one.read_text() for one in (folder / copy / "x y").iterdir()}
         assert found == {name: name for name in names}
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+@pytest.mark.parametrize("direction", ["upload", "download"])
+def test_copy_that_is_cancelled_while_a_file_is_opened_here_leaves_nothing(
+    direction: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text("a")
+    entered, may_go_on = threading.Event(), threading.Event()
+
+    def slow_open(*args: Any) -> Any:
+        entered.set()
+        may_go_on.wait(SECONDS)
+        return open(*args)
+
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            copying = asyncio.ensure_future(getattr(client, direction)(tmp_path / "a", tmp_path / "b"))
+            await asyncio.to_thread(entered.wait, SECONDS)
+            copying.cancel()
+            await asyncio.sleep(0)
+            may_go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await copying
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transfer, "open", slow_open, raising=False)
+        asyncio.run(scenario())
+    gc.collect()
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
 def test_name_that_is_no_text_goes_there_and_back(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import posixpath
 import secrets
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..errors import InvalidParams, RemoteProtocolError
 from ..protocol.uri import encode_name
@@ -103,7 +103,7 @@ class Transfers:
         await in_turns([lambda one=one: self._fetch(*one) for one in files])  # type: ignore[misc]
 
     async def _send(self, here: str, there: str, mode: int) -> None:
-        source = await asyncio.to_thread(open, here, "rb")
+        source = await _open(here, "rb")
         try:
             block = await asyncio.to_thread(source.read, BLOCK_BYTES)
             if len(block) < BLOCK_BYTES or not self._session.offers("fileWriteStreaming"):
@@ -129,7 +129,7 @@ class Transfers:
         partial = os.path.join(os.path.dirname(here), f".{secrets.token_hex(8)}.partial")
         try:
             async with await self.open(there) as file:
-                target = await asyncio.to_thread(open, partial, "wb")
+                target = await _open(partial, "wb")
                 try:
                     async for block in file:
                         await asyncio.to_thread(target.write, block)
@@ -143,6 +143,18 @@ class Transfers:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(partial)
             raise
+
+
+async def _open(path: str, mode: str) -> BinaryIO:
+    """Opens a file in a thread. Cancelled, it has closed the file: nobody can stop the thread."""
+    opening = asyncio.ensure_future(asyncio.to_thread(open, path, mode))
+    try:
+        return cast("BinaryIO", await asyncio.shield(opening))
+    except asyncio.CancelledError:
+        await asyncio.wait([opening])
+        if opening.exception() is None:
+            opening.result().close()
+        raise
 
 
 def _tree(here: str, there: str) -> tuple[list[str], list[tuple[str, str, int]]]:
