@@ -149,6 +149,44 @@ def test_two_readers_get_each_its_stream() -> None:
     run(main())
 
 
+def test_who_waits_for_the_end_takes_nothing_from_those_who_read() -> None:
+    script = "for i in 1 2 3; do echo o$i; echo e$i >&2; read go; done; exit 3"
+
+    async def main() -> None:
+        async with client_here() as client:
+            for waits_first in (True, False):
+                async with client.start(script, shell=True, stdin=True) as process:
+
+                    async def answered(process: outfitter.RemoteProcess = process) -> list[bytes]:
+                        lines = []
+                        async for line in process.stdout:
+                            lines.append(line)
+                            await process.write("go\n")  # nothing is read here meanwhile
+                        return lines
+
+                    reading = [answered(), process.stderr.read()]
+                    work = [process.wait(), *reading] if waits_first else [*reading, process.wait()]
+                    done = await asyncio.gather(*work)
+                    done = done if waits_first else [done[-1], *done[:-1]]
+                    assert done == [3, [b"o1\n", b"o2\n", b"o3\n"], b"e1\ne2\ne3\n"]
+
+    run(main())
+
+
+def test_who_waits_for_the_end_after_a_read_needs_no_reader() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            async with client.start(["sh", "-c", "yes | head -c 20000000"]) as process:
+                assert await process.stdout.readline() == b"y\n"
+                assert await process.wait() == 0
+            async with client.start(["sh", "-c", "yes | head -c 20000000"]) as process:
+                async for _ in process.stdout:
+                    break
+                assert await process.wait() == 0
+
+    run(main())
+
+
 def test_a_cancelled_anext_loses_nothing() -> None:
     async def main() -> None:
         async with client_here() as client, client.start(["cat"], stdin=True) as process:

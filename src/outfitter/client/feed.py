@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections import deque
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from ..protocol.network import DecisionNotice
 from .answers import NetworkDecision, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..core.events import Event
     from ..protocol.documents import EnvironmentSummary, StartupReport
@@ -106,7 +107,7 @@ class ProcessFeed:
         self._queued = 0
         self._failure: Exception | None = None
         self.news = asyncio.Event()
-        self.readers = 0  # iterators that are in use
+        self.readers = 0  # iterators and streams that are in use
         self._linger: float | None = None
         self._abandoned = False
         self._heard = -1  # the newest event at the last look
@@ -142,6 +143,16 @@ class ProcessFeed:
             self.count(-len(event.data))
         return event
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Somebody reads a stream: whoever waits for the end leaves the output alone meanwhile."""
+        self.readers += 1
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            self.news.set()
+
     def count(self, change: int) -> None:
         """Keeps count of output that waits for the caller."""
         self._queued += change
@@ -153,16 +164,24 @@ class ProcessFeed:
             await self._ask_denied()
 
     async def wait(self) -> int:
-        while self.readers and not self.over:
+        await asyncio.sleep(0)  # whoever begins to read at the same time may come first
+        while True:
+            if not self.readers:
+                self._drop()
+            if self.over:
+                break
             self.news.clear()
             await self.news.wait()
-        if self.readers == 0:
-            async for _ in self.events():
-                pass
         if self._failure is not None:
             raise self._failure.with_traceback(None)
+        await self.settle()
         assert self.exit_code is not None
         return self.exit_code
+
+    def _drop(self) -> None:
+        """What waits goes."""
+        self.count(-sum(len(event.data) for event in self.queue if isinstance(event, Output)))
+        self.queue.clear()
 
     def linger(self, seconds: float) -> None:
         """So long after the exit, no more output is waited for: what still holds the pipes is left alone."""

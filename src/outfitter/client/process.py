@@ -130,7 +130,8 @@ class RemoteProcess(ProcessState):
             process = await client.start(["make", "nightly"])
             print(await process.wait())  # 0
 
-        Output is discarded unless another task iterates over it. Raises the same errors as iterating.
+        Output is discarded unless another task iterates over it, or reads `stdout` or `stderr`. Raises the
+        same errors as iterating.
         """
         return await self._feed.wait()
 

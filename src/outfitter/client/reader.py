@@ -34,9 +34,10 @@ class OutputReader:
 
         Raises the same errors as iterating over the process.
         """
-        while limit < 0 or not self._kept:
-            if limit == 0 or not await self._more():
-                break
+        with self._feed.reading():
+            while limit < 0 or not self._kept:
+                if limit == 0 or not await self._more():
+                    break
         return self._take(len(self._kept) if limit < 0 else limit)
 
     async def readline(self) -> bytes:
@@ -48,15 +49,17 @@ class OutputReader:
         Raises the same errors as iterating over the process.
         """
         looked = 0
-        while (end := self._kept.find(b"\n", looked)) < 0:
-            looked = len(self._kept)
-            if not await self._more():
-                return self._take(looked)
+        with self._feed.reading():
+            while (end := self._kept.find(b"\n", looked)) < 0:
+                looked = len(self._kept)
+                if not await self._more():
+                    return self._take(looked)
         return self._take(end + 1)
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        while line := await self.readline():
-            yield line
+        with self._feed.reading():
+            while line := await self.readline():
+                yield line
 
     @property
     def _kept(self) -> bytearray:
