@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from errno import EDQUOT, EFBIG, ENOSPC, EPIPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +13,31 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Runs the command line; returns the exit status."""
+    try:
+        status = _main()
+    except OSError as error:
+        if error.errno not in (ENOSPC, EDQUOT, EFBIG) or error.filename is not None:
+            raise
+        return _cannot_write(error)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, and not when the interpreter ends: then nobody could say what is wrong
+    except OSError as error:
+        return _cannot_write(error)
+    return status
+
+
+def _cannot_write(error: OSError) -> int:
+    import os
+
+    # The interpreter would try once more when it ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if error.errno != EPIPE:  # who does not read on (`| head`) knows
+        print(f"outfitter: cannot write the output: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+def _main() -> int:
     args = sys.argv[1:]
     if args in (["--version"], ["-V"]):
         return _version()
