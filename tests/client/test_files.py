@@ -438,6 +438,28 @@ async def test_read_goes_on_in_the_same_file_only(peer: Peer) -> None:
         await reading
 
 
+@with_a_peer(resumable=True)
+async def test_file_whose_opening_is_cut_is_opened_on_the_next_connection(peer: Peer) -> None:
+    reading = asyncio.ensure_future(peer.client.files.read("/a", limit=4))
+    await peer.request("fs/open")
+    peer.cut()
+    await peer.greet()
+    again = await peer.request("fs/open")
+    peer.answer(again, {"handleId": again["params"]["handleId"]})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 4, 5))
+    await peer.request("fs/readBlock")
+    peer.cut()
+    await peer.greet()
+    await peer.request("fs/open")
+    peer.cut()  # while it is opened once more
+    await peer.greet()
+    once_more = await peer.request("fs/open")
+    peer.answer(once_more, {"handleId": once_more["params"]["handleId"]})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 4, 5))
+    peer.answer(await peer.request("fs/readBlock"), {"chunk": b64(b"1234"), "eof": True})
+    assert await reading == b"1234"
+
+
 @with_a_peer()
 async def test_file_that_nobody_gets_is_closed(peer: Peer) -> None:
     for cancelled in (True, False):

@@ -68,7 +68,10 @@ class RemoteFile:
         self._generation = self._session.link.generation
         try:
             params = confined(fs.OpenParams(handle, self.uri, self.mode), self._sandbox)
-            await self._session.call("fs/open", params.encode())
+            # Sent again after a break, to read: what it may have opened went with the connection.
+            await self._session.call("fs/open", params.encode(), repeat=self.mode == "read")
+            if self.mode == "read":
+                self._generation = self._session.link.generation
         except BaseException as error:
             # It may be open all the same; the server forgets it with the connection at the latest.
             # Nothing was written, which must not take the place of what is there.
