@@ -168,6 +168,8 @@ def test_mistakes_are_told(user: User, server: Server) -> None:
         ("file", "mars:/x"): "no environment is named 'mars'",
         ("file", f"{server.url}:/x"): "is a URL: write --on URL for the server, and :PATH",
         ("/", f":{server.home}/"): "the root directory has no name to copy",
+        ("-r", "", f":{server.home}/x"): "an empty text names no file",
+        ("file", ""): "an empty text names no file",
     }
     for args, text in cases.items():
         status, told = cp(user, server, *args)

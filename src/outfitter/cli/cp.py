@@ -83,6 +83,8 @@ async def _place(
 
 def split(text: str, flags: dict[str, Any]) -> tuple[str, str]:
     """The environment's name ("" for that of --on) and the path. Raises SettingInvalid."""
+    if not text:
+        raise SettingInvalid("an empty text names no file: for the directory you are in, write .")
     name, colon, path = text.partition(":")
     if not colon or "/" in name or os.path.lexists(text):
         return LOCAL, text
