@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import outfitter
 from outfitter.client.connection import MAX_AHEAD
 from outfitter.client.feed import Events
 from outfitter.core.events import Exited, Output
@@ -19,6 +20,7 @@ from outfitter.errors import (
     SessionExpired,
 )
 from tests.client.peer import INFO, Peer, events, with_a_peer
+from tests.support.machine import SECOND
 from tests.support.wire import b64
 
 
@@ -413,3 +415,38 @@ def test_events_that_ctrl_c_came_before_leave_in_silence() -> None:
     made = Events.__new__(Events)
     made.__del__()  # of one whose `__init__` has not run
     assert not made._reads
+
+
+@with_a_peer()
+async def test_output_of_a_handle_that_nobody_has_holds_nothing_up(peer: Peer) -> None:
+    process, ident = await peer.started()
+    peer.output(ident, 1, b"x" * 1000)
+    peer.exited(ident, 2)
+    peer.closed(ident, 3)
+    while not process.closed:
+        await asyncio.sleep(0)
+    assert peer.session.waiting == 1000  # it may still be read
+    del process
+    while peer.session.waiting:
+        await asyncio.sleep(0)
+    starting = asyncio.ensure_future(peer.client.start(["x"], cwd="/"))
+    request = await peer.request("process/start")
+    peer.output(request["params"]["processId"], 1, b"x" * 1000)  # it overtakes the answer
+    while not peer.session.waiting:
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert peer.session.waiting == 0
+
+
+def test_commands_that_are_started_and_forgotten_leave_the_client_usable() -> None:
+    async def main() -> None:
+        async with outfitter.local() as client:
+            for _ in range(12):  # more than the client holds of output that nobody has read
+                await client.start(["head", "-c", "1000000", "/dev/zero"])
+                while client._session.processes and not client._session.held:
+                    await asyncio.sleep(0)
+            assert (await client.run(["echo", "hi"])).text == "hi\n"
+
+    asyncio.run(asyncio.wait_for(main(), 30 * SECOND))

@@ -201,6 +201,7 @@ class CommandCalls:
             result = await session.call("process/start", launch.told)
         except BaseException as error:
             session.processes.pop(feed.process_id, None)
+            feed.abandon()  # output that has overtaken the answer
             # Refused is refused; anything else, and it may have started.
             if not isinstance(error, OutfitterError) or isinstance(error, ConnectionLost):
                 session.end(feed.process_id)

@@ -80,6 +80,8 @@ class Events:
 class ProcessFeed:
     """What the session tells of a process: its events in order, each once, across connections."""
 
+    _queued = 0  # bytes of output that wait; the class's, as Ctrl-C may come before `__init__`
+
     def __init__(
         self, session: RemoteSession, process_id: str, on_waiting: Callable[[str], object] | None = None
     ) -> None:
@@ -104,7 +106,6 @@ class ProcessFeed:
         self.on_network: Callable[[NetworkDecision], object] | None = None
         self.decide: Decide | None = None
         self._order = EventOrder()
-        self._queued = 0
         self._failure: Exception | None = None
         self.news = asyncio.Event()
         self.readers = 0  # iterators and streams that are in use
@@ -113,6 +114,10 @@ class ProcessFeed:
         self._heard = -1  # the newest event at the last look
         self._quiet = self._patience = 1
         self._reading = 0  # reads of what was missed that are under way: an early event is no news then
+
+    def __del__(self) -> None:
+        if self._queued:  # else what nobody can take any more would hold the connection back for ever
+            self._session.dropped(self._queued)
 
     @property
     def over(self) -> bool:

@@ -6,6 +6,7 @@ Handles (processes, files, watches) know this class. The session knows them by t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import posixpath
 import secrets
@@ -143,6 +144,7 @@ class RemoteSession:
         self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
         self.commands = 0  # that were named so far
         self._held = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._calls = 0
         self._looking: asyncio.TimerHandle | None = None
 
@@ -150,6 +152,7 @@ class RemoteSession:
 
     async def open(self, resume: str | None = None, *, take_over: bool = False) -> None:
         """Connects and completes the handshake. Raises DialFailed, RequestFailed or SettingInvalid."""
+        self._loop = asyncio.get_running_loop()
         self.info = (await self.link.open(resume, take_over=take_over)).info
         self.leaves = resume is None
         self._look_later()
@@ -162,6 +165,7 @@ class RemoteSession:
 
     def take_up(self, result: InitializeResult, reason: str) -> None:
         """Goes on with a session that somebody else has opened and whose connection is lost."""
+        self._loop = asyncio.get_running_loop()
         self.info = result.info
         self._look_later()
         self.link.take_up(result, reason)
@@ -389,3 +393,9 @@ class RemoteSession:
         elif not self._held and self.waiting > bound:
             self._held = True
             connection.transport.pause_reading()
+
+    def dropped(self, size: int) -> None:
+        """So much of the output has gone with a handle that nobody has any more. From any thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed: nothing is read any more
+                self._loop.call_soon_threadsafe(self.queued, -size)
