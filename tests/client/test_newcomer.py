@@ -515,6 +515,17 @@ def test_trees_go_there_and_back(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_text() == "#!/bin/sh\n"
 
 
+def test_transcript_that_is_closed_at_once_finds_nothing() -> None:
+    async def main() -> None:
+        async with client_here() as client, client.start(["sleep", "60"]) as process:
+            transcript = outfitter.Transcript(process)
+            transcript.close()
+            assert await transcript.find(["never"]) is None
+            assert await transcript.wait() is True
+
+    run(main())
+
+
 def test_transcript_keeps_the_newest_text_in_whole_characters() -> None:
     async def main() -> None:
         async with client_here() as client, client.start(["cat"], stdin=True) as process:

@@ -39,6 +39,8 @@ class Transcript:
         self._news = asyncio.Event()
         self._failure: BaseException | None = None
         self._following = asyncio.ensure_future(self._follow())
+        # Not in the task itself: one that is closed at once never runs.
+        self._following.add_done_callback(lambda _: self._news.set())
 
     @property
     def closed(self) -> bool:
@@ -128,8 +130,6 @@ class Transcript:
                     self._news.set()
         except Exception as error:
             self._failure = error
-        finally:
-            asyncio.get_running_loop().call_soon(self._news.set)  # when this task is done
 
 
 def _whole(data: bytes, *, last: bool) -> tuple[str, bytes]:
