@@ -133,6 +133,19 @@ def test_a_pattern_masks_files_and_links_that_match(work: Path) -> None:
     assert read(files, work / "file") == b"text"
 
 
+def test_a_pattern_masks_files_of_a_folder_that_a_link_leads_to(work: Path) -> None:
+    link = work.parent / "link"
+    link.symlink_to("work")
+    for pattern in (f"{link}/**/fil?", f"{link}/sub/deep/*"):
+        for files in (to_read({"/": READ}, pattern), to_write(work, pattern)):
+            for way in (link, work):
+                with pytest.raises(PermissionError):
+                    read(files, way / "sub" / "deep" / "file")
+                assert read(files, way / ".git" / "config") == b"old"
+    files = to_write(work, f"{link}/**/fil?")
+    assert refused(lambda: files.rename(f"{work}/sub", f"{work}/moved", replace=False)) == "EBUSY"
+
+
 def test_a_pattern_that_begins_at_the_root_is_refused() -> None:
     assert "use a pattern with a non-root directory prefix" in refused(lambda: to_read({"/": READ}, "/**/x"))
 

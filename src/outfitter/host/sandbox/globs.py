@@ -48,11 +48,12 @@ def expand(
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Tells whether the path of a file matches one of the absolute patterns. Raises Unenforceable."""
-    wanted = _by_root(patterns)
+    """Tells whether the real path of a file matches one of the absolute patterns: a link on the way to the
+    folder where a pattern begins leads to another one. Raises Unenforceable."""
+    wanted = [(os.path.realpath(root).rstrip("/"), each) for root, each in _by_root(patterns).items()]
 
     def matches(path: str) -> bool:
-        for root, expression in wanted.items():
+        for root, expression in wanted:
             start = len(root) + 1
             if path.startswith(f"{root}/") and expression.fullmatch(path, start):
                 return True
