@@ -40,10 +40,32 @@ def test_repositories_three_folders_deep_are_found(tmp_path: Path) -> None:
     )
 
 
-def test_a_temporary_directory_of_everybody_is_left_out(tmp_path: Path) -> None:
+def test_a_temporary_directory_of_everybody_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a/.git").mkdir(parents=True)
     tmp_path.chmod(0o1777)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     assert nested(str(tmp_path), NAMES) == ()
+    tmp_path.chmod(0o777)
+    assert nested(str(tmp_path), NAMES) != ()
+
+
+def test_the_temporary_directories_of_the_system_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a/.git").mkdir(parents=True)
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr(module, "_TEMPORARY", (str(tmp_path),))
+    assert nested(str(tmp_path), NAMES) == ()
+
+
+def test_a_command_cannot_make_its_workspace_one_of_everybody(tmp_path: Path) -> None:
+    """The owner of a folder can set the sticky bit, a command in a sandbox included."""
+    (tmp_path / "a/.git").mkdir(parents=True)
+    before = nested(str(tmp_path), NAMES)
+    tmp_path.chmod(0o1777)
+    assert nested(str(tmp_path), NAMES) == before != ()
 
 
 def test_a_tree_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_NAMES = 200_000  # that are looked at, in a thread: half a second
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def nested(root: str, names: Sequence[str], needed: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
@@ -44,10 +45,14 @@ def nested(root: str, names: Sequence[str], needed: Callable[[], bool] = lambda:
 
 
 def _is_everybodys(folder: str) -> bool:
+    """Whether it is one in which everybody has files, and no command of ours can have made it so: who owns a
+    folder can set its mode, and root's commands are root. For these the places of the system count."""
     try:
-        return bool(os.stat(folder).st_mode & S_ISVTX)
+        found = os.stat(folder)
     except OSError:
         return True  # gone
+    ours = os.geteuid() in (0, found.st_uid)
+    return bool(found.st_mode & S_ISVTX) and (folder in _TEMPORARY or not ours)
 
 
 def _listed(folder: str) -> list[tuple[str, bool]]:
