@@ -74,6 +74,16 @@ def test_files_are_named_with_their_lines(user: User, place: Path) -> None:
     assert ("protected", f"{place}/sub/hooks", f"{theirs}:5") in found
 
 
+def test_what_a_protected_name_stands_for_is_told_with_whose_word_it_is(user: User, place: Path) -> None:
+    for folder in ("module", "repository/a"):
+        (place / folder).mkdir(parents=True)
+    (place / "module/.git").write_text("gitdir: ../.git/modules/module")
+    flags = ("--sandbox-protect", "**/.git/hooks", "--sandbox-protect", "**/a/b/c")
+    found = rows(user, place, "--sandbox", "workspace-write", *flags)
+    assert ("protected", f"{place}/module/.git", "--sandbox-protect") in found
+    assert ("protected", f"{place}/repository/a/b", "--sandbox-protect") in found
+
+
 def test_the_table_is_for_people_and_says_which_program_starts(user: User, place: Path) -> None:
     done = user.run("sandbox", "explain", "--cwd", str(place), "--sandbox", "read-only", "--", "sh")
     lines = done.stdout.decode().splitlines()

@@ -129,11 +129,12 @@ def _protectors(settings: Settings, flagged: Sequence[str]) -> dict[str, str]:
 
 def _protector(path: str, root: str, protectors: Mapping[str, str]) -> str:
     """Whose word it is that a path in a writable place stays read-only. Of a name that is missing the first
-    folder is protected."""
-    rest = path[len(root.rstrip("/")) + 1 :]
+    folder is protected, or the file in its place."""
+    parts = path[len(root.rstrip("/")) + 1 :].split("/")
     for name, by in protectors.items():
         plain = name.removeprefix(BELOW)
-        if f"{plain}/".startswith(f"{rest}/") or (plain != name and f"/{rest}".endswith(f"/{plain}")):
+        starts = range(1 if plain == name else len(parts))
+        if any(f"{plain}/".startswith("/".join([*parts[start:], ""])) for start in starts):
             return by
     return "always"
 

@@ -98,6 +98,15 @@ def test_what_is_missing_needs_an_empty_file_where_it_would_begin(tmp_path: Path
     }
 
 
+def test_a_file_in_the_place_of_a_folder_is_protected(tmp_path: Path) -> None:
+    """A submodule and a worktree have a file `.git`."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/.git").write_text("gitdir: ../.git/modules/sub")
+    (tmp_path / ".claude").write_text("x")
+    found = protected(tmp_path, ".claude/agents", ".claude/commands", "**/.git/hooks", "**/.git/config")
+    assert found == {".claude": (True, False), "sub/.git": (True, False)}
+
+
 def test_what_a_rule_allows_to_be_written_is_not_protected(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     (tmp_path / "sub/.git/hooks").mkdir(parents=True)

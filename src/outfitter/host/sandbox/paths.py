@@ -354,7 +354,12 @@ class _Look:
 
             paths += self._nested[root] if root in self._nested else nested(root, inside)
         for path in paths:
-            yield self._place(path, above).missing or path
+            missing = self._place(path, above).missing
+            # Where a file is in the way (`.git` of a submodule), that is kept: it could become a folder.
+            if missing and not self._place(parent(missing)).is_dir:
+                yield parent(missing)
+            else:
+                yield missing or path
 
     # What is hidden
 
