@@ -96,6 +96,28 @@ def test_the_table_is_for_people_and_says_which_program_starts(user: User, place
     assert done.stdout.decode().splitlines()[-1] == "nonesuch-program: not found"
 
 
+def test_the_program_that_is_named_is_the_one_that_would_start(user: User, place: Path) -> None:
+    for folder in ("one", "two"):
+        (place / folder).mkdir()
+        (place / folder / "tool").write_text("#!/bin/sh\n")
+        (place / folder / "tool").chmod(0o755)
+    (place / "link").symlink_to("one")
+
+    def named(program: str, *flags: str) -> str:
+        path = {"PATH": f"{place}/one:{place}/two:/usr/bin:/bin"}
+        flags = ("--cwd", str(place), "--sandbox", "read-only", *flags)
+        done = user.run("sandbox", "explain", *flags, "--", program, env=path)
+        return done.stdout.decode().splitlines()[-1]
+
+    one, two = f"tool is {place}/one/tool, which it may ", f"tool is {place}/two/tool, which it may "
+    assert named("tool") == one + "read"
+    # What a link hides, or lets be written, is where the link leads.
+    assert named("tool", "--deny-read", "link") == two + "read"
+    assert named("tool", "--deny-read", "*/to?l") == one + "not read: it cannot start"
+    assert named("tool", "--allow-write", "link") == one + "write"
+    assert named("tool", "--allow-write", "link", "--deny-read", "/**/x").startswith("error building")
+
+
 def test_without_a_sandbox_it_says_so(user: User, place: Path) -> None:
     done = user.run("sandbox", "explain", "--cwd", str(place))
     assert done.stdout.decode().startswith(f"commands in {place} are not confined: add --sandbox")

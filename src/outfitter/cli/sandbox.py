@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..contract.config import load
 from ..contract.sandbox import Word, compose
-from ..core.permissions import PROTECTED, READ
+from ..core.permissions import DENY, PROTECTED, READ, WRITE, covers
 from ..core.protecting import BELOW, keeping, listed, names
 from ..errors import SandboxUnavailable
 from ..host import facts
+from ..host.sandbox.arguments import visible
 from ..host.sandbox.globs import matcher
 from ..host.sandbox.paths import look
 from ..plain import unbroken
@@ -45,7 +46,7 @@ def explain(argv: Sequence[str], flags: dict[str, Any]) -> int:
     by = f"shell.startup = enforce ({settings.sources['shell.startup']})"
     rows += [("masked", path, by) for path in masked]
     rows += _limits(composed)
-    program = _program(argv, composed, cwd, env) if argv else None
+    program = _program(argv, composed, found, cwd, env) if argv else None
     refusal = (found.refusal or _unavailable(composed) or "").strip()
     if flags["json"]:
         emit_json(_told(composed, refusal, rows, program, cwd))
@@ -237,24 +238,43 @@ def _limits(composed: Composed) -> list[Row]:
     return [("limit", text, "outfitter serve") for text in Limits(Allowance()).told()]
 
 
-def _program(argv: Sequence[str], composed: Composed, cwd: str, env: Mapping[str, str]) -> tuple[str, str]:
-    """The file that a command starts, and what may be done with it; two empty texts if there is none."""
+def _program(
+    argv: Sequence[str], composed: Composed, found: Found, cwd: str, env: Mapping[str, str]
+) -> tuple[str, str]:
+    """The file that a command starts, and what may be done with it; two empty texts if there is none. One
+    that cannot be read is passed over, as by the command, and told if there is no other."""
     from ..core.launch import candidates
 
     name = argv[0]
-    paths = [os.path.join(cwd, name)] if "/" in name else candidates(name, env)
-    for path in paths:
+    unreadable = ""
+    for path in [os.path.join(cwd, name)] if "/" in name else candidates(name, env):
         path = os.path.join(cwd, path)
         if os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path, composed.confinement.access(os.path.realpath(path))
-    return "", ""
+            if found.refusal is not None:  # and nothing is mounted
+                return path, composed.confinement.access(os.path.realpath(path))
+            access = _access(found, path)
+            if access != DENY:
+                return path, access
+            unreadable = unreadable or path
+    return unreadable, DENY if unreadable else ""
+
+
+def _access(found: Found, path: str) -> str:
+    """What may be done with a file, by what is mounted: where it is, and where its name is, if that is a
+    link."""
+    real, folder = os.path.realpath(path), os.path.realpath(os.path.dirname(path))
+    if not (visible(found, real) and visible(found, folder)):
+        return DENY
+    above = [one for one in found.writable if covers(one.target, real)]
+    root = max(above, key=lambda one: len(one.target), default=None)
+    return READ if root is None or any(covers(each.path, real) for each in root.protected) else WRITE
 
 
 def _sentence(name: str, program: tuple[str, str]) -> str:
     path, access = program
     if not path:
         return f"{name}: not found"
-    return f"{name} is {path}, which it may {'not read: it cannot start' if access == 'deny' else access}"
+    return f"{name} is {path}, which it may {'not read: it cannot start' if access == DENY else access}"
 
 
 def _shown(row: Row) -> Row:
