@@ -214,6 +214,13 @@ def test_an_explicit_rule_lifts_the_protection(wire: Wire, ws: Path) -> None:
     assert (ws / ".git" / "new").exists()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/console"), reason="needs a device that no sandbox has")
+def test_a_device_can_be_hidden(wire: Wire, ws: Path) -> None:
+    profile = managed(special("root", "read"), path("/dev/console", "deny"))
+    ran = shell(wire, "cat /dev/console; touch /dev/new; echo", ws, profile)
+    assert "/dev/console: Permission denied" in ran.stderr and "Read-only file system" in ran.stderr, ran
+
+
 def test_shared_memory_has_a_size(wire: Wire, ws: Path) -> None:
     ran = shell(wire, "df -k --output=size /dev/shm | tail -1; touch /dev/new", ws, READ_ONLY)
     assert int(ran.stdout) == 256 << 10 and "Read-only" in ran.stderr

@@ -28,8 +28,8 @@ def test_read_only() -> None:
     assert text(Found(("/",))) == (
         "--die-with-parent --new-session --unshare-user --unshare-pid --unshare-ipc --unshare-uts "
         "--unshare-net --ro-bind / / "
-        "--dev /dev --perms 1777 --size 268435456 --tmpfs /dev/shm --remount-ro /dev "
-        "--proc /proc --ro-bind /proc/sys /proc/sys "
+        "--dev /dev --perms 1777 --size 268435456 --tmpfs /dev/shm "
+        "--proc /proc --ro-bind /proc/sys /proc/sys --remount-ro /dev "
         "--cap-drop ALL --clearenv --setenv A b --chdir /"
     )
 
@@ -140,6 +140,13 @@ def test_what_the_kernel_has_is_never_the_hosts() -> None:
     found = Found(("/",), (Writable("/", "/"),), (Hidden("/dev/shm/a/b", False), Hidden("/proc/x/y", False)))
     words = arguments(Layout(found, "/", {}, files=True, isolated=True))
     assert [words[at + 1] for at, word in enumerate(words) if word == "--bind"] == ["/"]
+
+
+def test_devices_are_read_only_when_what_is_mounted_there_is_in_its_place() -> None:
+    found = Found(("/",), (Writable("/dev/fuse", "/dev/fuse", True),), (Hidden("/dev/kmsg", False),))
+    last = ("--dev /dev", "--bind /dev/fuse", "--ro-bind S /dev/kmsg", "--remount-ro /dev ")
+    assert order(text(found), *last)
+    assert "--remount-ro /dev " not in text(Found(("/",), (Writable("/dev", "/dev"),)))
 
 
 def test_words_end_with_a_zero_byte_and_have_none() -> None:

@@ -21,6 +21,7 @@ SHARED_MEMORY_BYTES = 256 << 20
 # The kernel's own settings: root's files, and root is who a command of a server of root is. Others below
 # /proc (sysrq-trigger, irq, bus) bubblewrap makes read-only by itself, where they can be written.
 _SETTINGS = "/proc/sys"
+_DEVICES = "/dev"
 
 
 @record
@@ -64,7 +65,7 @@ def arguments(layout: Layout) -> list[str]:
     writable = any(one.target == "/" for one in layout.found.writable)
     whole = writable or "/" in layout.found.read_roots
     words += ["--bind" if writable else "--ro-bind", "/", "/"] if whole else _parts(layout)
-    words += _devices(layout) if layout.files else ["--dev-bind", "/dev", "/dev"]
+    words += _devices(layout) if layout.files else ["--dev-bind", _DEVICES, _DEVICES]
     words += _processes(layout, writable)
     fixed = _fixed(layout)
     late = _uncovered(layout, fixed) if fixed else []
@@ -72,6 +73,9 @@ def arguments(layout: Layout) -> list[str]:
     words += _mounts(layout, fixed)
     words += _covers(late, layout)
     words += _covers([one for one in layout.own if whole or visible(layout.found, one.path)], layout)
+    # When what is mounted there is in its place; unless the host's own is.
+    if layout.files and not any(one.target == _DEVICES for one in layout.found.writable):
+        words += ["--remount-ro", _DEVICES]
     if not whole:
         words += ["--remount-ro", "/"]
     words += ["--cap-drop", "ALL", "--clearenv"]
@@ -92,7 +96,7 @@ def _parts(layout: Layout) -> list[str]:
 def _devices(layout: Layout) -> list[str]:
     size = str(layout.shared_memory)
     shared = ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]
-    return ["--dev", "/dev", *shared, "--remount-ro", "/dev"]
+    return ["--dev", _DEVICES, *shared]
 
 
 def _processes(layout: Layout, writable: bool) -> list[str]:
