@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,12 @@ def test_minimal_reads_show_nothing_else(wire: Wire, ws: Path, tmp_path: Path) -
 def test_a_directory_that_is_not_visible_inside_becomes_the_root(wire: Wire, tmp_path: Path) -> None:
     ran = run(wire, ["/bin/pwd"], cwd=tmp_path, sandbox=sandbox(managed(special("minimal", "read"))))
     assert ran.stdout == "/\n"
+
+
+def test_a_directory_in_shared_memory_is_not_there_unless_it_may_be_written(wire: Wire) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        for profile, seen in ((READ_ONLY, "/"), (WORKSPACE, folder)):
+            assert shell(wire, "pwd", Path(folder), profile).stdout == f"{seen}\n"
 
 
 def test_a_file_can_be_writable_by_itself(wire: Wire, ws: Path) -> None:

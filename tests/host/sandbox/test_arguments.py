@@ -9,7 +9,7 @@ import pytest
 from outfitter.core.launch import Launch
 from outfitter.errors import InvalidParams, LaunchFailed
 from outfitter.host.sandbox import sandboxes
-from outfitter.host.sandbox.arguments import Cover, Layout, arguments, visible
+from outfitter.host.sandbox.arguments import Cover, Layout, arguments, can_enter, visible
 from outfitter.host.sandbox.paths import Found, Hidden, Protected, Writable
 from outfitter.host.sandbox.sandboxes import check_names, command, packed
 
@@ -147,6 +147,22 @@ def test_devices_are_read_only_when_what_is_mounted_there_is_in_its_place() -> N
     last = ("--dev /dev", "--bind /dev/fuse", "--ro-bind S /dev/kmsg", "--remount-ro /dev ")
     assert order(text(found), *last)
     assert "--remount-ro /dev " not in text(Found(("/",), (Writable("/dev", "/dev"),)))
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("/w", True),
+        ("/d", False),
+        *(("/dev", True), ("/dev/pts", True), ("/dev/shm", True), ("/devices", True)),
+        *(("/dev/shm/x", False), ("/dev/mqueue", False), ("/dev/shm/w", True), ("/dev/shm/w/x", True)),
+    ],
+)
+def test_which_folders_can_be_entered(path: str, there: bool) -> None:
+    writable = (Writable("/", "/"), Writable("/dev/shm/w", "/dev/shm/w"))
+    found = Found(("/",), writable, (Hidden("/d", True),))
+    assert can_enter(found, path, files=True) is there
+    assert can_enter(found, path, files=False) is (path != "/d")
 
 
 def test_words_end_with_a_zero_byte_and_have_none() -> None:

@@ -21,7 +21,9 @@ SHARED_MEMORY_BYTES = 256 << 20
 # The kernel's own settings: root's files, and root is who a command of a server of root is. Others below
 # /proc (sysrq-trigger, irq, bus) bubblewrap makes read-only by itself, where they can be written.
 _SETTINGS = "/proc/sys"
+# Of the sandbox's own, with these folders in it; what else the host has there is not.
 _DEVICES = "/dev"
+_DEVICE_FOLDERS = ("/dev", "/dev/pts", "/dev/shm")
 
 
 @record
@@ -209,3 +211,12 @@ def visible(found: Found, path: str) -> bool:
     """Whether a real path can be seen inside: the deepest mount above it says so."""
     shown = [*found.read_roots, *found.reopened, *[one.target for one in found.writable]]
     return _deepest(shown, path) > _deepest([one.path for one in found.hidden], path)
+
+
+def can_enter(found: Found, path: str, *, files: bool) -> bool:
+    """Whether a real folder is there inside. Where `files` are confined, the devices are not the host's."""
+    if not visible(found, path):
+        return False
+    if not files or path in _DEVICE_FOLDERS or not covers(_DEVICES, path):
+        return True
+    return any(covers(_DEVICES, one.target) and covers(one.target, path) for one in found.writable)

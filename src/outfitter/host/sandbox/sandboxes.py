@@ -19,7 +19,7 @@ from ..killing import kill_group
 from ..pipes import let_go
 from ..unix import waitpid
 from . import seccomp
-from .arguments import Layout, arguments, visible
+from .arguments import Layout, arguments, can_enter
 from .bubblewrap import Bubblewrap, Finder, check_outside, memory
 from .covering import covers, startup_covers
 from .limits import Allowance, Limits, soften
@@ -289,7 +289,7 @@ def lay_out(
     cwd = os.path.realpath(launch.cwd)
     return Layout(
         found,
-        cwd if visible(found, cwd) else "/",
+        cwd if can_enter(found, cwd, files=files) else "/",
         launch.env,
         files=files,
         isolated=isolated,
