@@ -74,6 +74,18 @@ def test_files_are_named_with_their_lines(user: User, place: Path) -> None:
     assert ("protected", f"{place}/sub/hooks", f"{theirs}:5") in found
 
 
+def test_a_project_hides_the_same_whatever_its_directory_is_called(user: User, place: Path) -> None:
+    project = place / "a[1]{x,y}"
+    (project / "secrets").mkdir(parents=True)
+    (project / "sub").mkdir()
+    (project / "sub/.env").touch()
+    settings = project / "outfitter.toml"
+    settings.write_text('[sandbox]\ndeny_read = [\n"secrets",\n"*.env"]\n')
+    found = rows(user, project, "--sandbox", "read-only")
+    assert ("hidden", f"{project}/secrets", f"{settings}:3") in found
+    assert ("hidden", f"{project}/sub/.env", f"{settings}:4") in found
+
+
 def test_what_a_protected_name_stands_for_is_told_with_whose_word_it_is(user: User, place: Path) -> None:
     for folder in ("module", "repository/a"):
         (place / folder).mkdir(parents=True)

@@ -76,7 +76,7 @@ def test_no_part_of_a_directorys_own_name_is_a_wildcard() -> None:
         '[sandbox]\ndeny_read = ["**/.env", "key"]\n', "/srv/a[1]/outfitter.toml", "project", None
     ).sandbox
     assert theirs is not None
-    assert theirs.deny_read == ("/srv/a[[]1]/**/.env", "/srv/a[[]1]/key")
+    assert theirs.deny_read == ("/srv/a[[]1[]]/**/.env", "file:///srv/a%5B1]/key")
 
 
 def test_mistakes_say_what_to_write() -> None:

@@ -12,9 +12,11 @@ from outfitter.core.sandbox import (
     context,
     domain,
     domain_covers,
+    hidden_below,
     profile,
 )
 from outfitter.errors import SettingInvalid
+from outfitter.host.sandbox.globs import matcher
 from outfitter.protocol.sandbox import Disabled, Glob, Managed, SandboxContext, Unrestricted, encode_profile
 from outfitter.protocol.uri import FileUri, from_path, parse
 
@@ -104,9 +106,22 @@ def test_a_pattern_hides_in_a_directory_whose_name_has_wildcards() -> None:
     hiding = Sandbox.read_only(deny_read=["*.env", "/etc/*", "key"])
     told = context(hiding, uri("/srv/a[1]*"))
     places = [one.place for one in told.permissions.files.entries[1:]]  # type: ignore[union-attr]
-    assert places == [Glob("/srv/a[[]1][*]/*.env"), Glob("/etc/*"), uri("/srv/a[1]*/key")]
+    assert places == [Glob("/srv/a[[]1[]][*]/**/*.env"), Glob("/etc/*"), uri("/srv/a[1]*/key")]
     plain = context(hiding, uri("/srv/a"))
     assert plain.permissions.files.entries[1].place == Glob("*.env")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "folder", ["/srv/a", "/srv/a[1]", "/srv/a]", "/srv/a*?", "/srv/{a,b}[c]", "/srv/a\\[b", "/srv/{a,b}\\"]
+)
+def test_what_is_hidden_in_a_directory_does_not_depend_on_its_name(folder: str) -> None:
+    for path, shown in (("*.env", "x.env"), ("./*.env", "a/x.env"), ("*.env", "a/b/.env"), ("a/*", "a/x")):
+        assert matcher([hidden_below(folder, path)])(f"{folder}/{shown}")
+    for path, shown in (("*.env", "x.en"), ("a/*.env", "b/a/x.env")):
+        assert not matcher([hidden_below(folder, path)])(f"{folder}/{shown}")
+    hiding = Sandbox.read_only(deny_read=[hidden_below(folder, "keys/")])
+    *_, entry = context(hiding, uri("/elsewhere")).permissions.files.entries  # type: ignore[union-attr]
+    assert entry.place.local_path() == f"{folder}/keys"
 
 
 def test_a_context_reads_back_as_it_was_written() -> None:

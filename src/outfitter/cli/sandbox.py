@@ -15,6 +15,7 @@ from ..host.sandbox.arguments import visible
 from ..host.sandbox.globs import matcher
 from ..host.sandbox.paths import look
 from ..plain import unbroken
+from ..protocol.uri import parse
 from ..providers import inherited
 from .env.output import emit, emit_json
 from .table import table
@@ -199,11 +200,18 @@ def _whose(composed: Composed, field: str, subject: str, cwd: str) -> str:
     """Whose word a path, a pattern or a domain is: the nearest entry that covers it."""
     for word in (composed.asked, composed.project):
         for entry in () if word is None else getattr(word.sandbox, field):
-            path = entry if field == "domains" else os.path.normpath(os.path.join(cwd, entry))
+            path = entry if field == "domains" else _path(entry, cwd)
             if subject in (entry, path) or (field == "writable" and os.path.realpath(path) == subject):
                 return word.place(f"{field} {entry}") if word is not None else ""
     word = composed.asked or composed.project
     return "default" if word is None else word.place("mode")
+
+
+def _path(entry: str, cwd: str) -> str:
+    """What an entry names, absolute."""
+    if entry.startswith("file:"):
+        return parse(entry).local_path()
+    return os.path.normpath(os.path.join(cwd, entry))
 
 
 def _taken(composed: Composed, cwd: str, env: Mapping[str, str]) -> list[str]:

@@ -343,13 +343,12 @@ class _File:
         return self._read_each(table, key, setting, read)
 
     def _pattern(self, text: str) -> str:
-        """An absolute pattern; no part of a directory's own name is a wildcard."""
-        from ..core.sandbox import escaped
+        """An absolute path or pattern; no part of a directory's own name is a wildcard."""
+        from ..core.sandbox import hidden_below
 
-        folder = escaped(self._folder)
         if self._home is not None and (text == "~" or text.startswith("~/")):
-            text = escaped(self._home) + text[1:]
-        return os.path.normpath(os.path.join(folder, text))
+            return hidden_below(self._home, text[2:])
+        return os.path.normpath(text) if text.startswith("/") else hidden_below(self._folder, text)
 
     def _why_no_path(self, text: str, what: str = "a path") -> tuple[str, str]:
         """What is wrong with a path, as the sentence about its setting goes on, and what to write; two empty

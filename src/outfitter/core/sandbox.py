@@ -21,6 +21,7 @@ from ..protocol.sandbox import (
 )
 from ..protocol.uri import from_path, parse
 from ..record import KW_ONLY, fill, record, replace
+from .permissions import plain
 from .profiles import read_entries, workspace_entries
 
 TYPE_CHECKING = False
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 FULL, WORKSPACE, READ_ONLY = "full-access", "workspace-write", "read-only"
 MODES = (FULL, WORKSPACE, READ_ONLY)  # from the loosest to the strictest
 _WILDCARDS = frozenset("*?[")
+_SPLITS = _WILDCARDS | {"]"}  # from the first of them on, an executor takes a path for a pattern
+_SPEAKING = _SPLITS | frozenset("{}\\")  # what does not stand for itself in one
 _MARKS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.:")
 
 
@@ -192,9 +195,22 @@ def _glob(pattern: str, cwd: FileUri) -> Glob:
         folder = cwd.local_path()
     except ValueError:
         return Glob(pattern)  # of another system, which knows its paths
-    if pattern.startswith("/") or not is_pattern(folder):
+    if pattern.startswith("/") or _SPLITS.isdisjoint(folder):
         return Glob(pattern)
-    return Glob(f"{escaped(folder)}/{pattern}")
+    return Glob(hidden_below(folder, pattern))
+
+
+def hidden_below(folder: str, path: str) -> str:
+    """What hides from everywhere the same as a relative path or pattern hides in a folder: no part of that
+    folder's own name is a wildcard, and a single name matches at any depth."""
+    if _SPLITS.isdisjoint(folder):
+        return plain(f"{folder}/{path}")
+    if not is_pattern(path):
+        uri = from_path(plain(f"{folder}/{path}"))
+        return uri.replace("*", "%2A").replace("[", "%5B")  # which is no pattern
+    path = path.removeprefix("./")
+    deep = "" if "/" in path else "**/"
+    return plain(f"{_escaped(folder)}/{deep}{path}")
 
 
 def is_pattern(path: str) -> bool:
@@ -202,9 +218,9 @@ def is_pattern(path: str) -> bool:
     return not _WILDCARDS.isdisjoint(path)
 
 
-def escaped(path: str) -> str:
+def _escaped(path: str) -> str:
     """A pattern that matches just this path."""
-    return "".join([f"[{mark}]" if mark in _WILDCARDS else mark for mark in path])
+    return "".join([f"[{mark}]" if mark in _SPEAKING else mark for mark in path])
 
 
 # Domains: NAME, *.NAME (what is below it), **.NAME (it, and what is below it), or * for all.
