@@ -60,6 +60,14 @@ def test_the_temporary_directories_of_the_system_are_left_out(
     assert nested(str(tmp_path), NAMES) == ()
 
 
+def test_what_the_kernel_makes_up_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a process that has ended some folders cannot be listed, whoever asks."""
+    for folder in ("proc", "home"):
+        (tmp_path / folder / "a/.git").mkdir(parents=True)
+    monkeypatch.setattr(module, "_KERNELS", (f"{tmp_path}/proc",))
+    assert nested(str(tmp_path), NAMES) == tuple(sorted(f"{tmp_path}/home/a/{name}" for name in NAMES))
+
+
 def test_a_command_cannot_make_its_workspace_one_of_everybody(tmp_path: Path) -> None:
     """The owner of a folder can set the sticky bit, a command in a sandbox included."""
     (tmp_path / "a/.git").mkdir(parents=True)

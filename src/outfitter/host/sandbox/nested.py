@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 200_000  # that are looked at, in a thread: half a second
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+# A sandbox has its own, or only reads them; and what is in them comes and goes.
+_KERNELS = ("/proc", "/sys", "/dev")
 
 
 def nested(root: str, names: Sequence[str], needed: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
@@ -39,8 +41,10 @@ def nested(root: str, names: Sequence[str], needed: Callable[[], bool] = lambda:
                 )
             if level and name in firsts.values():
                 found += [f"{folder}/{each}" for each, first in firsts.items() if first == name]
-            elif is_dir and level < LEVELS and (level or name not in PROTECTED):
-                waiting.append((f"{folder}/{name}", level + 1))
+                continue
+            path = f"{folder}/{name}"
+            if is_dir and level < LEVELS and (level or name not in PROTECTED) and path not in _KERNELS:
+                waiting.append((path, level + 1))
     return tuple(sorted(found))
 
 
