@@ -106,6 +106,18 @@ def test_what_is_missing_needs_an_empty_file_where_it_would_begin(tmp_path: Path
     }
 
 
+def test_a_name_for_the_folders_below_is_protected_at_the_top_too(tmp_path: Path) -> None:
+    for folder in (".vscode", "sub/.vscode", ".git/hooks"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert protected(tmp_path, "**/.vscode", "**/.idea", "**/.git/hooks") == {
+        ".vscode": (True, True),
+        ".idea": (False, False),
+        "sub/.vscode": (True, True),
+    }
+    git = (Rule(f"{tmp_path}/.git", WRITE),)
+    assert ".git/hooks" not in protected(tmp_path, "**/.git/hooks", more=git)
+
+
 def test_a_file_in_the_place_of_a_folder_is_protected(tmp_path: Path) -> None:
     """A submodule and a worktree have a file `.git`."""
     (tmp_path / "sub").mkdir()

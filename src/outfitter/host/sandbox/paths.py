@@ -349,6 +349,8 @@ class _Look:
         """What an operator keeps read-only in a root. Of what is missing nothing may be made on the way."""
         above, inside = root.rstrip("/"), below(self.real.kept)
         paths = [f"{above}/{name}" for name in self.real.kept if not name.startswith(BELOW)]
+        # Those for the folders below are for this one, too. What is in `.git` is protected with all of it.
+        paths += [f"{above}/{name}" for name in inside if name.partition("/")[0] not in PROTECTED]
         if inside:
             from .nested import nested
 
