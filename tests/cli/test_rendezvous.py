@@ -130,3 +130,21 @@ def test_who_is_enrolled_for_a_pool_hears_what_it_is_for(
     known = Known(str(tmp_path / "user" / "relay"))
     assert token_file(known, service.url, "cluster.p1-s1", "use").endswith("cluster.use-pool.token")
     assert token_file(known, service.url, "other.p1", "use").endswith("other.p1.use.token")
+
+
+def test_a_code_is_not_used_up_where_its_token_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "user"
+    place.write_text("no folder")
+    monkeypatch.setenv("OUTFITTER_HOME", str(place))
+    with meeting(tmp_path / "service") as service:
+        store = str(tmp_path / "service" / "store.sqlite")
+        code("box", {"store": store, "name": "", "role": "use", "json": False})
+        flags = {"code": capsys.readouterr().out.split()[-1], "json": False}
+        with pytest.raises(SettingInvalid, match="cannot be written"):
+            enrol(service.url, flags)
+        place.unlink()
+        enrol(service.url, flags)
+        assert [one.name for one in (place / "relay").iterdir() if one.is_file()] == []
+        assert [one.name for one in (place / "relay").glob("*/*")] == ["box.use.token"]

@@ -80,6 +80,15 @@ class Known:
         except OSError as error:
             raise SettingInvalid(f"{path} cannot be written: {error.strerror}") from None
 
+    def check_room(self) -> None:
+        """Keeps something for a moment: who finds out afterwards has used up a code or a token for nothing.
+
+        Raises SettingInvalid.
+        """
+        path = os.path.join(self._place, f"probe.{os.getpid()}")
+        self.keep(path, "\n")
+        os.unlink(path)
+
     def read(self, path: str) -> str | None:
         """A private file's text; None where there is none. Raises SettingInvalid."""
         try:

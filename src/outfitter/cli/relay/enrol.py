@@ -31,6 +31,7 @@ def rotate(url: str, environment_id: str, flags: dict[str, Any]) -> int:
         raise SettingInvalid(f"`{environment_id}` is no environment id")
     known = Known(folder(os.environ))
     path = known.token_file(url, environment_id, flags["role"])
+    known.check_room()
     answer = ask_to_rotate(url, FileCredential(path).headers)
     known.keep(path, answer.token + "\n")
     if flags["json"]:
@@ -48,6 +49,7 @@ def enrol(url: str, flags: dict[str, Any]) -> int:
     if not code:
         raise SettingInvalid("--code needs the one-time code that the owner of the rendezvous gives you")
     known = Known(folder(os.environ))
+    known.check_room()
     answer = ask(url, code)
     if not is_environment_id(answer.environment_id) or answer.role not in ROLES:
         raise SettingInvalid(f"{url} answered with an environment that cannot be named")
