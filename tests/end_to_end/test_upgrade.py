@@ -444,7 +444,9 @@ def test_grace_goes_on(server: Server) -> None:
         wire.ended()
     with Wire(server.url) as wire:
         wire.handshake(session)
-        assert wire.exit_code("stubborn") == 137
+        read = {"processId": "stubborn", "waitMs": 100}  # its time may be over before we are back
+        wait_until(lambda: wire.call("process/read", read)["exited"], "the next version has killed it")
+        assert wire.call("process/read", read)["exitCode"] == 137
 
 
 def test_shell_that_reports_is_heard_by_the_next_version(server: Server, tmp_path: Path) -> None:
