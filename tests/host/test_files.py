@@ -540,6 +540,47 @@ def test_no_descriptor_is_left_open_however_it_ends(places: Path) -> None:
     assert len(own_descriptors()) == before
 
 
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [
+        ("missing/../new", "ENOENT"),
+        ("new/.", "ENOENT"),
+        ("missing/new", "ENOENT"),
+        ("new/", "EISDIR"),
+        ("folder/new/", "EISDIR"),
+        ("to-slash", "EISDIR"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["write", "copy"])
+def test_link_that_the_kernel_follows_nowhere_makes_no_file(
+    places: Path, target: str, error: str, operation: str
+) -> None:
+    (places / "to-slash").symlink_to("new/")
+    (places / "link").symlink_to(target)
+    before = tree(places)
+    with pytest.raises(OSError) as expected:
+        os.open(places / "link", os.O_WRONLY | os.O_CREAT, 0o666)
+    assert errno.errorcode[expected.value.errno or 0] == error
+
+    def make() -> None:
+        if operation == "write":
+            write(f"{places}/link", b"new")
+        else:
+            files.copy(f"{places}/file", f"{places}/link", recursive=False)
+
+    assert number_of(make) == error
+    assert tree(places) == before
+
+
+@pytest.mark.parametrize("target", ["new", "./new", "folder/../new", "to-folder/../new", "dangling-too"])
+def test_link_to_what_is_not_there_yet_makes_it(places: Path, target: str) -> None:
+    (places / "dangling-too").symlink_to("new")
+    (places / "link").symlink_to(target)
+    write(f"{places}/link", b"made")
+    assert (places / "new").read_bytes() == b"made"
+    assert os.readlink(places / "link") == target
+
+
 def test_fifo_gets_everything_that_its_reader_takes(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

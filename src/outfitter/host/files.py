@@ -31,6 +31,7 @@ MAX_READ = 512 << 20  # the reference's limit for fs/readFile
 MAX_LISTED = 50_000  # the reference's limit for fs/readDirectory
 _COPY_SIZE = 1 << 20  # read and written at a time where the kernel cannot copy by itself
 _TAKER_SECONDS = 30.0  # how long the reader of a FIFO may take nothing before a write to it fails
+_MOST_LINKS = 40  # that lead to what a write makes: the kernel's
 _NOFOLLOW_DIRECTORY = FOLDER | os.O_NOFOLLOW
 # Errors that mean: this name cannot be replaced, but what it names may be writable.
 _WRITE_IN_PLACE = frozenset(
@@ -296,7 +297,7 @@ class Replacement:
                 self._old = os.stat(path)
             except FileNotFoundError:
                 # New, or a link to what does not exist yet: the target is made, as by open().
-                target = os.path.realpath(path)
+                target = _made_at(path)
             else:
                 try:
                     target = os.path.realpath(path, strict=True)
@@ -451,6 +452,21 @@ class Replacement:
         if self._folder >= 0:
             folder, self._folder = self._folder, -1
             let_go(folder)
+
+
+def _made_at(path: str) -> str:
+    """The path of the file that open() would make for one that is not there: a link leads on, but each folder
+    on the way must exist, also one that `..` leaves again. Raises OSError."""
+    for _ in range(_MOST_LINKS):
+        folder, name = _split(path.rstrip("/"))
+        place = os.path.join(os.path.realpath(folder, strict=True), name)
+        if path.endswith("/"):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        try:
+            path = os.path.join(os.path.dirname(place), os.readlink(place))
+        except OSError:
+            return place  # no link
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 def _temporary_name(name: str) -> str:
