@@ -347,7 +347,11 @@ def test_listing_above_the_limit_says_how_many_there_are(
 
 def test_canonical_path_has_no_links_and_must_exist(places: Path) -> None:
     assert files.canonicalize(f"{places}/to-folder/inner") == f"{places.resolve()}/folder/inner"
-    for name, error in (("dangling", "ENOENT"), ("loop", "ELOOP"), ("file/x", "ENOTDIR")):
+    (places / "dot").symlink_to("file/.")
+    (places / "slash").symlink_to("file/")
+    (places / "up").symlink_to("file/../folder")
+    missing = (("dangling", "ENOENT"), ("loop", "ELOOP"))
+    for name, error in (*missing, *((name, "ENOTDIR") for name in ("file/x", "dot", "slash", "up"))):
         assert number_of(lambda name=name: files.canonicalize(f"{places}/{name}")) == error
 
 

@@ -171,6 +171,7 @@ def metadata(path: str, follow: bool = True) -> Metadata:
 
 
 def canonicalize(path: str) -> str:
+    os.stat(path)  # the kernel's word: realpath() takes what a link says of a file, `file/.`, for the file
     return os.path.realpath(path, strict=True)
 
 
