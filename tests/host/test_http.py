@@ -173,3 +173,27 @@ def test_pause_holds_the_answer_back(pool: HttpPool, origin: RawOrigin) -> None:
 
 def test_refused_address_is_not_connected_to(pool: HttpPool) -> None:
     assert isinstance(Asked(pool, "http://127.0.0.9/").failure, AddressRefused)
+
+
+MOVED = b"HTTP/1.1 302 Moved\r\nlocation: /ok\r\ncontent-length: 9\r\n\r\n"
+
+
+def test_redirect_is_followed_though_its_own_body_never_ends(pool: HttpPool, origin: RawOrigin) -> None:
+    origin.answers["/moved"] = [MOVED + b"half", HOLD]
+    one = Asked(pool, f"{origin.url}/moved").whole()
+    assert (one.failure, one.body) == (None, b"ok")
+    assert [one.split(b" ")[1] for one in origin.asked()] == [b"/moved", b"/ok"]
+
+
+def test_redirect_whose_body_comes_soon_keeps_its_connection(pool: HttpPool, origin: RawOrigin) -> None:
+    origin.answers["/moved"] = [MOVED, b"elsewhere"]
+    assert Asked(pool, f"{origin.url}/moved").whole().body == b"ok"
+    assert len(origin._threads) == 2  # the one that accepts, and that of one connection
+
+
+def test_redirect_that_is_given_up_is_not_followed_later(pool: HttpPool, origin: RawOrigin) -> None:
+    origin.answers["/moved"] = [MOVED, HOLD]
+    one = Asked(pool, f"{origin.url}/moved")
+    run_until(pool.loop, lambda: one.exchange._resting is not None)
+    one.exchange.close()
+    assert one.exchange._resting is None and not one.over

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..core.addresses import AddressRules
     from ..core.http import Affinity, Headers, HttpRequest
     from ..core.proxies import Proxies
-    from ..loop import Loop
+    from ..loop import Loop, Timer
     from .httplink import Kept, Key
     from .sandbox.upstream import Resolver
     from .workers import Workers
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 IDLE_CONNECTIONS = 32  # that are kept for the next request, of all hosts
 IDLE_SECONDS = 30.0  # and for how long: most servers close theirs after a minute
 _SHORT = 5  # digits of the length of a redirect's body that is read and thrown away
+_REST_SECONDS = 0.5  # that it may take to come, so that its connection can be used again
 UNREADABLE = "error decoding response body"
 
 
@@ -146,6 +147,7 @@ class Exchange:
         self._owner = owner
         self._left = REDIRECTS if follow else -1
         self._following: HttpRequest | None = None  # a redirect leads there, when its answer is over
+        self._resting: Timer | None = None  # until then, the answer that leads there may end
         self._dial: HttpDial | None = None
         self._link: Kept | None = None
         self._begun = self._over = False
@@ -200,6 +202,8 @@ class Exchange:
             self._owner.began(head)
         elif not any(name == "content-length" and len(value) < _SHORT for name, value in head.headers):
             self._follow()
+        else:
+            self._resting = self._pool.loop.call_later(_REST_SECONDS, self._follow)
 
     def _redirect(self, head: Head) -> HttpRequest | None:
         location = next((value for name, value in head.headers if name == "location"), None)
@@ -228,14 +232,21 @@ class Exchange:
             self._fail()
 
     def _follow(self) -> None:
+        self._rest()
         link, self._link = self._link, None
         if link is not None:
-            link.close()  # what comes with the redirect is long, and nobody wants it
+            link.close()  # what comes with the redirect is long, or late, and nobody wants it
         following, self._following = self._following, None
         assert following is not None
         self._left -= 1
         self._outgoing = following
         self.begin()
+
+    def _rest(self) -> None:
+        """Waits no more for the end of an answer that leads elsewhere."""
+        timer, self._resting = self._resting, None
+        if timer is not None:
+            timer.cancel()
 
     def _fail(self) -> None:
         if self._begun:
@@ -263,6 +274,7 @@ class Exchange:
     def close(self) -> None:
         """Ends it, wherever it is; its owner hears nothing more."""
         self._over = True
+        self._rest()
         if self._dial is not None:
             self._dial.cancel()
             self._dial = None
