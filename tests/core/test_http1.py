@@ -162,6 +162,13 @@ def test_chunks_that_are_none_are_refused(text: bytes) -> None:
         Chunked().feed(text)
 
 
+@pytest.mark.parametrize("fault", [b"3\r\nghi??", b"z\r\n", b"3\r\nghi\r\n0\r\nno header\r\n"])
+def test_what_came_before_chunks_that_are_none_is_not_lost(fault: bytes) -> None:
+    with pytest.raises(NotHttp) as caught:
+        Chunked().feed(b"3\r\nabc\r\n3\r\ndef\r\n" + fault)
+    assert caught.value.before == b"abcdef" + (b"ghi" if b"ghi" in fault else b"")
+
+
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=5), st.lists(st.integers(0, 2000), max_size=8))
 def test_chunks_are_read_the_same_however_they_come(pieces: list[bytes], cuts: list[int]) -> None:
     text = b"".join(b"%x;e=1 \r\n%b\r\n" % (len(one), one) for one in pieces) + b"0\r\nt: x\r\n\r\n"

@@ -197,3 +197,11 @@ def test_redirect_that_is_given_up_is_not_followed_later(pool: HttpPool, origin:
     run_until(pool.loop, lambda: one.exchange._resting is not None)
     one.exchange.close()
     assert one.exchange._resting is None and not one.over
+
+
+def test_what_came_before_a_bad_chunk_is_told(pool: HttpPool, origin: RawOrigin) -> None:
+    chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n"
+    origin.answers["/bad"] = [chunks + b"zz\r\n"]
+    one = Asked(pool, f"{origin.url}/bad").whole()
+    assert (one.body, str(one.failure)) == (b"abc", "error decoding response body")
+    assert pool._count == 0

@@ -29,6 +29,8 @@ _FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection"))
 class NotHttp(Exception):
     """What came is no answer, or what should be sent is no request."""
 
+    before = b""  # of a body: what came with it and is good
+
 
 # Requests
 
@@ -151,7 +153,7 @@ class Fixed:
         self.surplus = b""
 
     def feed(self, data: bytes) -> bytes:
-        """The bytes of the body in what came. Raises NotHttp."""
+        """The bytes of the body in what came. Raises NotHttp, with those that came before it."""
         left = self.left - len(data)
         self.over = left <= 0
         if left >= 0:
@@ -219,10 +221,14 @@ class Chunked:
                 self._state = _DATA if self._left else _MARK
                 continue
             end = data.find(b"\n", at)
-            if end < 0:
-                self._keep(data[at:])
-                break
-            self._line(data[at : end + 1])
+            try:
+                if end < 0:
+                    self._keep(data[at:])
+                    break
+                self._line(data[at : end + 1])
+            except NotHttp as error:
+                error.before = b"".join(pieces)
+                raise
             at = end + 1
         if self._state == _OVER:
             self.surplus = data[at:]

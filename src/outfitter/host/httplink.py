@@ -180,7 +180,12 @@ class HttpLink:
             self._take(user, head.body, pending)
 
     def _take(self, user: User, body: Body, data: bytes) -> None:
-        piece = body.feed(data)
+        try:
+            piece = body.feed(data)
+        except NotHttp as error:
+            if error.before:
+                user.data(error.before)
+            raise
         if piece:
             user.data(piece)
         if body.over and self._user is user:
