@@ -162,6 +162,13 @@ def test_chunks_that_are_none_are_refused(text: bytes) -> None:
         Chunked().feed(text)
 
 
+@pytest.mark.parametrize("size", [b"3", b"03", b"%016x" % 3, b"0" * 60 + b"3", b"%016X ;e" % 3])
+def test_size_of_a_chunk_may_have_zeros_before_it(size: bytes) -> None:
+    body = Chunked()
+    assert body.feed(size + b"\r\nabc\r\n" + b"0" * 16 + b"\r\n\r\n") == b"abc"
+    assert body.over
+
+
 @pytest.mark.parametrize("fault", [b"3\r\nghi??", b"z\r\n", b"3\r\nghi\r\n0\r\nno header\r\n"])
 def test_what_came_before_chunks_that_are_none_is_not_lost(fault: bytes) -> None:
     with pytest.raises(NotHttp) as caught:

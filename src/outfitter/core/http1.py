@@ -262,7 +262,8 @@ class Chunked:
 def _chunk_size(line: bytes) -> int:
     """Of a line with the size and, behind `;`, what nobody reads."""
     digits = line[:-2].partition(b";")[0].rstrip(b" \t")
-    if not digits or digits.translate(None, _HEX) or len(digits) > _SIZE_DIGITS or len(line) > _LINE_BYTES:
+    too_large = len(digits.lstrip(b"0")) > _SIZE_DIGITS or len(line) > _LINE_BYTES
+    if not digits or digits.translate(None, _HEX) or too_large:
         raise NotHttp("no size of a chunk")
     return int(digits, 16)
 
