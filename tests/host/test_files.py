@@ -838,6 +838,32 @@ sys.stdin.read()
 """
 
 
+def test_block_that_could_not_be_written_keeps_the_old_content_until_it_is_written(small_disk: Path) -> None:
+    path, ballast = small_disk / "file", small_disk / "ballast"
+    path.write_bytes(b"old")
+    half = b"x" * (512 << 10)
+    ballast.write_bytes(b"x" * (256 << 10))
+    with files.Replacement(str(path)) as replacement:
+        replacement.write_at(half, 0)
+        assert number_of(lambda: replacement.write_at(half, len(half))) == "ENOSPC"
+        assert number_of(replacement.commit) == "ENOSPC"
+        assert path.read_bytes() == b"old"
+        ballast.unlink()
+        replacement.write_at(half[:-8192], len(half))
+        replacement.commit()
+    assert path.read_bytes() == half + half[:-8192]
+
+
+def test_hopeless_replacement_remembers_no_more_than_it_has_to(places: Path) -> None:
+    path = places / "file"
+    with files.Replacement(str(path)) as replacement:
+        for offset in range(1000):
+            assert number_of(lambda offset=offset: replacement.write_at(b"x", -offset - 2)) == "EINVAL"
+        assert len(replacement._missing) <= files._MOST_MISSING + 1
+        assert number_of(replacement.commit) == "EINVAL"
+    assert path.read_bytes() == b"old"
+
+
 def test_writer_that_is_killed_half_way_leaves_the_old_content_and_no_other_name(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")

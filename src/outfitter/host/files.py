@@ -31,6 +31,7 @@ MAX_READ = 512 << 20  # the reference's limit for fs/readFile
 MAX_LISTED = 50_000  # the reference's limit for fs/readDirectory
 _COPY_SIZE = 1 << 20  # read and written at a time where the kernel cannot copy by itself
 _TAKER_SECONDS = 30.0  # how long the reader of a FIFO may take nothing before a write to it fails
+_MOST_MISSING = 128  # blocks that could not be written and may be written again; with more, there is no hope
 _MOST_LINKS = 40  # that lead to what a write makes: the kernel's
 _NOFOLLOW_DIRECTORY = FOLDER | os.O_NOFOLLOW
 # Errors that mean: this name cannot be replaced, but what it names may be writable.
@@ -275,6 +276,7 @@ class Replacement:
         self._mode = mode
         self._old: os.stat_result | None = None
         self._in_place = False
+        self._missing: dict[int, int] = {}  # blocks that could not be written: where, and the system's number
         self._opaque = False  # the name can be opened, but not be taken apart
         try:
             self._find(path, follow)
@@ -399,12 +401,21 @@ class Replacement:
                     raise
 
     def write_at(self, data: bytes, offset: int) -> None:
-        write_at(self.fd, data, offset)
+        try:
+            write_at(self.fd, data, offset)
+        except OSError as error:
+            place = offset if len(self._missing) < _MOST_MISSING else -1  # nobody writes there again
+            self._missing[place] = error.errno or errno.EIO
+            raise
+        self._missing.pop(offset, None)
 
     # The end
 
     def commit(self) -> None:
-        """Puts the new content in place."""
+        """Puts the new content in place. Raises OSError, also where a block of it could not be written."""
+        if self._missing and not self._in_place:
+            number = next(iter(self._missing.values()))
+            raise OSError(number, os.strerror(number))
         if self._mode is not None and (self._old is None or stat.S_ISREG(self._old.st_mode)):
             os.fchmod(self.fd, self._mode)  # but a device keeps its own
         if not self._in_place:
