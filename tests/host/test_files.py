@@ -641,6 +641,39 @@ def test_device_is_written_and_stays_what_it_is() -> None:
     assert number_of(lambda: write("/dev/full", b"x")) == "ENOSPC"
 
 
+def test_name_that_only_the_kernel_can_follow_does_not_mean_the_file_that_it_shows(tmp_path: Path) -> None:
+    path, other = tmp_path / "file", tmp_path / "file (deleted)"
+    other.write_bytes(b"other")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        path.unlink()
+        if not os.path.exists(f"/proc/self/fd/{fd}"):
+            pytest.skip("descriptors have no such names here")
+        write(f"/proc/self/fd/{fd}", b"new")
+        assert (os.pread(fd, 9, 0), other.read_bytes()) == (b"new", b"other")
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_file_of_another_mount_namespace_is_written_there(tmp_path: Path, old: bool) -> None:
+    needs_root()
+    here = tmp_path / "file"
+    here.write_bytes(b"here")
+    made = f"touch '{here}'; " if old else ""
+    script = f"mount -t tmpfs none '{tmp_path}' && {made}echo ready && read -r line"
+    with subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as inside:
+        assert inside.stdin is not None and inside.stdout is not None
+        if not inside.stdout.readline():
+            pytest.skip("this root may not mount")
+        there = f"/proc/{inside.pid}/root{here.resolve()}"
+        write(there, b"there")
+        assert (read(there), here.read_bytes()) == (b"there", b"here")
+        inside.stdin.close()
+
+
 def test_name_that_only_the_kernel_can_follow_is_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("w+b") as opened:

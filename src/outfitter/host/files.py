@@ -32,6 +32,7 @@ MAX_LISTED = 50_000  # the reference's limit for fs/readDirectory
 _COPY_SIZE = 1 << 20  # read and written at a time where the kernel cannot copy by itself
 _TAKER_SECONDS = 30.0  # how long the reader of a FIFO may take nothing before a write to it fails
 _MOST_MISSING = 128  # blocks that could not be written and may be written again; with more, there is no hope
+_KERNELS = ("/proc/", "/dev/")  # where links lead that only the kernel can follow
 _MOST_LINKS = 40  # that lead to what a write makes: the kernel's
 _NOFOLLOW_DIRECTORY = FOLDER | os.O_NOFOLLOW
 # Errors that mean: this name cannot be replaced, but what it names may be writable.
@@ -304,9 +305,14 @@ class Replacement:
             else:
                 try:
                     target = os.path.realpath(path, strict=True)
+                    # Elsewhere, another file has been put there just now, and may be replaced.
+                    if path.startswith(_KERNELS):
+                        self._opaque = not os.path.samestat(self._old, os.stat(target))
                 except FileNotFoundError:
-                    # There, but not by the name that its link shows: /proc/self/fd/1, /dev/stdout.
-                    target, self._opaque = path, True
+                    self._opaque = True
+                if self._opaque:
+                    # Not what its links show: /proc/self/fd/1, /dev/stdout, /proc/PID/root of a container.
+                    target = path
             folder, self._name = _split(target)
             self._folder = os.open(folder, FOLDER)
         else:
@@ -471,13 +477,13 @@ def _made_at(path: str) -> str:
     on the way must exist, also one that `..` leaves again. Raises OSError."""
     for _ in range(_MOST_LINKS):
         folder, name = _split(path.rstrip("/"))
-        place = os.path.join(os.path.realpath(folder, strict=True), name)
+        os.stat(folder)
         if path.endswith("/"):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         try:
-            path = os.path.join(os.path.dirname(place), os.readlink(place))
+            path = os.path.join(folder, os.readlink(os.path.join(folder, name)))
         except OSError:
-            return place  # no link
+            return path  # no link
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
