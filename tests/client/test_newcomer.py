@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -374,7 +375,20 @@ def test_bad_arguments_of_the_other_calls_are_refused_before_anything_is_sent() 
                 (lambda: files.search("x", 7), TypeError, "pattern is text"),  # type: ignore[arg-type]
                 (lambda: files.search("x", "y", max_matches=-1), InvalidParams, "max_matches"),
                 (lambda: files.search("x", "y", timeout=-1), InvalidParams, "timeout must not"),
+                (lambda: client.http.request("GET", "x", timeout=-1), InvalidParams, "timeout must not"),
             ]
+            for endless in (math.inf, 1e300, 1 << 64):
+                bad += [
+                    (lambda s=endless: client.start(["x"], detach=s), InvalidParams, "detach is longer"),
+                    (lambda s=endless: process.terminate(grace=s), InvalidParams, "grace is longer"),
+                    (lambda s=endless: files.watch("x", debounce=s), InvalidParams, "debounce is longer"),
+                    (lambda s=endless: files.search("x", "y", timeout=s), InvalidParams, "timeout is longer"),
+                    (
+                        lambda s=endless: client.http.request("GET", "x", timeout=s),
+                        InvalidParams,
+                        "timeout is longer",
+                    ),
+                ]
             for attempt, kind, word in bad:
                 with pytest.raises(kind, match=word):
                     await attempt()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Command = Sequence[str | os.PathLike[str]] | str
 
 _SHELL = "/bin/sh"  # of an executor that does not say
+_U64 = 1 << 64  # numbers of the wire are below this
 
 
 def words(command: Command, *, shell: bool = False, shell_path: str | None = None) -> list[str]:
@@ -98,6 +99,14 @@ def seconds(what: str, value: float | None) -> None:
         raise TypeError(f"{what} is a number of seconds, not {value!r}")
     if not value >= 0:
         raise InvalidParams(f"{what} must not be below 0, and is {value!r}")
+
+
+def milliseconds(what: str, value: float) -> int:
+    """A time as the wire has it. Raises TypeError or InvalidParams, also if no request can carry it."""
+    seconds(what, value)
+    if not value * 1000 < _U64:
+        raise InvalidParams(f"{what} is longer than a request can say, and is {value!r}")
+    return int(value * 1000)
 
 
 def count(what: str, value: int | None, least: int = 0, most: int | None = None) -> None:

@@ -9,7 +9,7 @@ from ..errors import ConnectionLost, InvalidParams, OutfitterError, RequestFaile
 from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
 from .answers import ProcessInfo, process_info
-from .arguments import called, count, encodable, made, seconds, terminal_size, words
+from .arguments import called, count, encodable, made, milliseconds, terminal_size, words
 from .environment import CONTRACT, wire_env, wire_policy
 from .feed import ProcessFeed
 from .naming import launch_failure
@@ -284,7 +284,6 @@ def _size(tty: tuple[int, int]) -> TerminalSize:
 def _detached(session: RemoteSession, detach: bool | float) -> DetachedParams | None:
     if detach is False:
         return None
-    if detach is not True:
-        seconds("detach", detach)
+    kept_ms = None if detach is True else milliseconds("detach", detach)
     session.require("processDetach", "keep a command running without its client")
-    return DetachedParams(None if detach is True else int(detach * 1000))
+    return DetachedParams(kept_ms)

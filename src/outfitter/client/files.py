@@ -21,7 +21,7 @@ from ..protocol.watching import WatchParams
 from ..record import record
 from . import answers, arguments
 from .answers import FileInfo, Searched
-from .arguments import count, encodable, octets, place, seconds
+from .arguments import count, encodable, milliseconds, octets, place
 from .naming import directory_failure, file_failure
 from .naming import native as native
 from .openfile import BLOCK_BYTES as BLOCK_BYTES
@@ -444,10 +444,10 @@ class Files(Transfers):
         `ignore` has patterns as in a .gitignore file. Symbolic links are not followed. Raises RequestFailed
         or CapabilityMissing.
         """
-        seconds("debounce", debounce)
+        debounce_ms = milliseconds("debounce", debounce)
         self._session.require("fsWatch", "watch files")
         watch_id = f"w{next(self._handles)}"
-        params = WatchParams(watch_id, self._uri(path), recursive, int(debounce * 1000), tuple(ignore))
+        params = WatchParams(watch_id, self._uri(path), recursive, debounce_ms, tuple(ignore))
         feed = WatchFeed(self._session, watch_id, confined(params, self._sandbox))
         await feed.begin()
         return Watch(feed)
@@ -476,7 +476,7 @@ class Files(Transfers):
         """
         encodable("pattern", pattern)
         count("max_matches", max_matches)
-        seconds("timeout", timeout)
+        timeout_ms = milliseconds("timeout", timeout)
         self._session.require("fsSearch", "search files")
         params = SearchParams(
             self._uri(path),
@@ -488,7 +488,7 @@ class Files(Transfers):
             max_matches=max_matches,
             hidden=hidden,
             honour_ignore_files=honour_ignore_files,
-            timeout_ms=int(timeout * 1000),
+            timeout_ms=timeout_ms,
         )
         return answers.searched(await self._ask(SearchResult, "fs/search", params, path))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import HttpFailed, OutfitterError, RemoteProtocolError
 from ..protocol.http import FOLLOW, STOP, CancelParams, HttpHeader, RequestParams, RequestResult
 from ..record import record
+from .arguments import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -161,6 +162,7 @@ class Http:
         *,
         stream: bool,
     ) -> RequestParams:
+        timeout_ms = None if seconds is None else milliseconds("timeout", seconds)
         self._session.require("httpHeaderEnvVars", "send HTTP requests")
         return RequestParams(
             method,
@@ -168,7 +170,7 @@ class Http:
             f"{self._prefix}-{next(self._numbers)}",
             tuple([HttpHeader(*one) for one in headers]),
             body,
-            None if seconds is None else int(seconds * 1000),
+            timeout_ms,
             FOLLOW if follow else STOP,
             stream,
         )

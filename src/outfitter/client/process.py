@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..protocol import process as wire
-from .arguments import octets, seconds, signal_name, terminal_size
+from .arguments import milliseconds, octets, signal_name, terminal_size
 from .reader import OutputReader
 
 if TYPE_CHECKING:
@@ -227,9 +227,9 @@ class RemoteProcess(ProcessState):
         With `grace`, the command first gets SIGTERM and that many seconds to end by itself, if the server
         supports it.
         """
-        seconds("grace", grace)
+        grace_ms = milliseconds("grace", grace)
         offered = self._session.offers("processTerminateGrace")
-        params = wire.TerminateParams(self.process_id, int(grace * 1000) if offered else 0)
+        params = wire.TerminateParams(self.process_id, grace_ms if offered else 0)
         # Sent again after a break, unlike the reference's client: it ends the same process or none.
         result = await self._session.ask(wire.TerminateResult, "process/terminate", params, repeat=True)
         return result.running
