@@ -21,6 +21,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 # of Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's
 # or ours.
 GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "system", "VERSION"}
+GROUND |= {"openers"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
@@ -28,6 +29,7 @@ LAYERS: dict[str, set[str]] = {
     "errors": {"earlyerrors", "record"},
     "record": set(),
     "log": set(),
+    "openers": set(),
     "plain": set(),
     "stdlib": set(),
     "system": set(),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+
+from outfitter.cli.env import lockfile
 
 from .commandline import User
 from .project import FILE, SECRETS, make, words
@@ -175,6 +178,18 @@ def test_missing_or_broken_lock_is_neither_drift_nor_not(user: User) -> None:
     lock.unlink()
     lock.mkdir()
     assert user.run("env", "check").returncode == 2
+    lock.rmdir()
+    os.mkfifo(lock)  # nobody writes to it
+    assert user.run("env", "check").returncode == 2
+
+
+def test_lock_may_come_through_a_pipe(user: User) -> None:
+    assert user.run("env", "lock", *ALL).returncode == 0
+    reading, writing = os.pipe()
+    with open(writing, "wb") as pipe:
+        pipe.write((user.home / "outfitter.lock").read_bytes())
+    lockfile.read(f"/dev/fd/{reading}")
+    os.close(reading)
 
 
 def test_lock_that_cannot_be_written_is_an_error(user: User) -> None:

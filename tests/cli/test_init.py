@@ -81,6 +81,13 @@ def test_edit_keeps_a_backup_the_mode_and_what_others_wrote_meanwhile(tmp_path: 
     assert path.read_text() == '{"a": 1}\n'
 
 
+def test_a_pipe_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    os.mkfifo(path)
+    with pytest.raises(SettingInvalid, match=f"^cannot read {path}: It is a pipe, not a file$"):
+        text_of(str(path))
+
+
 def test_nothing_is_written_where_nobody_can_be_asked(user: User) -> None:
     (user.home / ".claude").mkdir()
     done = user.run("init")

@@ -772,12 +772,15 @@ def test_what_cannot_be_read_is_told_with_its_name(tmp_path: Path) -> None:
     path.mkdir()
     assert unreadable(path) == ": cannot be read: is a directory; make it a readable file, or remove it"
     path.rmdir()
+    os.mkfifo(path)
+    remedy = "make it a readable file, or remove it"
+    assert unreadable(path) == f": cannot be read: it is a pipe, not a file; {remedy}"
+    path.unlink()
     path.symlink_to(tmp_path / "gone")
     assert unreadable(path) == ": cannot be read: it is a broken symbolic link; correct or remove the link"
     path.unlink()
     path.write_bytes(b'default = "local"\n# caf\xe9\n')
     assert unreadable(path) == ":2: not UTF-8; save the file as UTF-8"
-    remedy = "make it a readable file, or remove it"
     assert unreadable(path / "x") == f": cannot be read: not a directory; {remedy}"
 
 

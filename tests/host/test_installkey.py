@@ -113,3 +113,9 @@ def test_all_who_start_together_have_the_same(tmp_path: Path) -> None:
         assert len(keys) == 8
         assert len(set(keys)) == 1
         assert os.listdir(folder) == ["key"]
+
+
+def test_a_pipe_in_its_place_is_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key", 0o600)
+    assert len(load(str(tmp_path))) == 32
+    assert os.listdir(tmp_path) == ["key"]

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from ..errors import FileInvalid, SettingInvalid
 from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
+from ..openers import no_pipe
 from ..record import EMPTY, KW_ONLY, record
 from ..transport.unix import PREFIX, path_of
 
@@ -142,7 +143,7 @@ def read(path: str) -> Configuration | None:
     """The configuration in a file; None if the file does not exist. Raises FileInvalid."""
     path = os.path.abspath(path)
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=no_pipe) as file:
             data = file.read()
     except FileNotFoundError:
         if not os.path.islink(path):

@@ -6,6 +6,7 @@ Fingerprints made with it can be compared with each other and with nothing else.
 from __future__ import annotations
 
 import os
+import stat
 
 from .pipes import let_go
 from .uids import own
@@ -56,13 +57,13 @@ def load(folder: str) -> bytes:
 
 def _read(path: str) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
         found = os.fstat(fd)
-        if found.st_uid != own() or found.st_mode & 0o077:
-            return None  # others could know it
+        if found.st_uid != own() or found.st_mode & 0o077 or not stat.S_ISREG(found.st_mode):
+            return None  # others could know it, or it is no file
         key = os.read(fd, _SIZE + 1)
     finally:
         let_go(fd)

@@ -14,6 +14,7 @@ from ...env.redact import Secrets
 from ...errors import FileInvalid, SettingInvalid
 from ...formats.lockfile import decode
 from ...host import facts
+from ...openers import at_once
 from ...providers import inherited
 from .places import project_folder
 
@@ -36,7 +37,7 @@ _FILE_BYTES = 8 << 20  # larger than any environment that a command can be given
 def read(path: str) -> Lock:
     """Raises SettingInvalid when there is none, FileInvalid when it is not one."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=at_once) as file:
             data = file.read(_FILE_BYTES + 1)
     except FileNotFoundError:
         raise SettingInvalid(f"{path} does not exist: run `outfitter env lock` to write it") from None

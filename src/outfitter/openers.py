@@ -1,0 +1,23 @@
+"""Openers of files, for `open(path, opener=...)`: none of them waits for a pipe's other end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+
+def at_once(path: str, flags: int) -> int:
+    """Opens a file that a person names: a pipe has ended at once if nobody writes to it."""
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    os.set_blocking(fd, True)
+    return fd
+
+
+def no_pipe(path: str, flags: int) -> int:
+    """Opens a file of a fixed name. Raises OSError if a pipe is in its place."""
+    fd = at_once(path, flags)
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "It is a pipe, not a file", path)
+    return fd
