@@ -36,26 +36,34 @@ FAILED = 1
 
 def cp(source: str, destination: str, flags: dict[str, Any]) -> int:
     """Copies; returns the exit status."""
+    partials: dict[str, str] = {}
     try:
-        return asyncio.run(_run(source, destination, flags))
+        return asyncio.run(_run(source, destination, flags, partials))
     except KeyboardInterrupt:
         say("interrupted; run the same command again to continue")
         return 130
     except OutfitterError as error:
-        say(str(error))
+        say(_told(str(error), partials))
         return FAILED
     except OSError as error:
-        say(f"{error.filename or 'cannot copy'}: {error.strerror}")
+        say(_told(f"{error.filename or 'cannot copy'}: {error.strerror}", partials))
         return FAILED
 
 
-async def _run(source: str, destination: str, flags: dict[str, Any]) -> int:
+def _told(text: str, partials: dict[str, str]) -> str:
+    """In the names that people gave: those of partial files are ours."""
+    for partial, destination in partials.items():
+        text = text.replace(partial, destination)
+    return text
+
+
+async def _run(source: str, destination: str, flags: dict[str, Any], partials: dict[str, str]) -> int:
     async with contextlib.AsyncExitStack() as stack:
         places: dict[str, Place] = {}
         here, from_path = await _place(source, flags, stack, places)
         there, to_path = await _place(destination, flags, stack, places)
         with Progress(quiet=flags["quiet"]) as progress:
-            copy = _Copy(here, there, progress, force=flags["force"], recursive=flags["recursive"])
+            copy = _Copy(here, there, progress, partials, force=flags["force"], recursive=flags["recursive"])
             await copy.run(here.absolute(from_path), to_path)
         for line in copy.skipped:
             say(line)
@@ -107,11 +115,19 @@ class _Copy:
     """One run of the command."""
 
     def __init__(
-        self, source: Place, target: Place, progress: Progress, *, force: bool, recursive: bool
+        self,
+        source: Place,
+        target: Place,
+        progress: Progress,
+        partials: dict[str, str],
+        *,
+        force: bool,
+        recursive: bool,
     ) -> None:
         self._source = source
         self._target = target
         self._progress = progress
+        self._partials = partials  # those under way, and what each becomes
         self._force = force
         self._recursive = recursive
         self._goes_on = False  # into a tree that an earlier copy of ours has begun
@@ -163,7 +179,9 @@ class _Copy:
         marked = found is None or self._goes_on
         if marked:
             await self._target.make_directory(destination.rpartition("/")[0] or "/")
-            await self._target.touch(self._begun_mark(path, destination))
+            mark = self._begun_mark(path, destination)
+            self._partials[mark] = destination
+            await self._target.touch(mark)
         for folder in folders:
             await self._target.make_directory(folder)
         self._progress.expect(len(files), sum(thing.size for _, thing, _ in files))
@@ -242,6 +260,7 @@ class _Copy:
             if not self._force and (self._target.resumable or not self._goes_on):
                 raise SettingInvalid(f"{self._target.shown(destination)} exists: add --force to replace it")
         partial = self._partial(path, thing, destination)
+        self._partials[partial] = destination
         offset = await self._begun(partial, thing) if self._target.resumable else 0
         self._progress.resumed(offset)
         digest = hashlib.sha256()
@@ -253,6 +272,7 @@ class _Copy:
                 f"{self._target.shown(destination)} changed on the way (wrong hash); nothing was replaced"
             )
         await self._target.finish(partial, destination, replace=self._force, mode=thing.mode)
+        del self._partials[partial]
         self._progress.done(path)
 
     def _partial(self, path: str, thing: Thing, destination: str) -> str:
