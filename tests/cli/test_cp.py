@@ -147,6 +147,15 @@ def test_file_is_not_replaced_without_force(user: User, any_server: Server, ther
     assert (there / "a").read_text() == "new"
 
 
+def test_what_is_no_file_is_not_replaced(user: User, any_server: Server, there: Path) -> None:
+    (user.home / "a").write_bytes(b"new")
+    for pipe, name in ((user.home / "pipe", "pipe"), (there / "pipe", f":{there / 'pipe'}")):
+        os.mkfifo(pipe)
+        status, told = cp(user, any_server, "--force", "a", name)
+        assert (status, told.endswith("pipe is no file: it is not replaced\n")) == (1, True)
+        assert pipe.is_fifo()
+
+
 def test_folder_is_not_merged_without_force(user: User, server: Server) -> None:
     (user.home / "tree").mkdir()
     (user.home / "tree" / "new").write_text("n")

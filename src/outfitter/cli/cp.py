@@ -252,6 +252,8 @@ class _Copy:
         if there is not None:
             if there.is_directory:
                 raise SettingInvalid(f"{self._target.shown(destination)} is a directory")
+            if not there.is_file:  # `cp --force x /dev/null` of root would put a file in its place
+                raise SettingInvalid(f"{self._target.shown(destination)} is no file: it is not replaced")
             if self._goes_on and await self._is_copied(path, thing, destination, there):
                 self._progress.resumed(thing.size)
                 self._progress.done(path)
