@@ -202,11 +202,14 @@ def test_executor_cannot_lead_out_of_what_is_copied_to(name: str) -> None:
 
 def test_a_failure_names_the_destination_and_no_file_of_ours(user: User, server: Server) -> None:
     (user.home / "a").write_text("x")
-    (user.home / "tree").mkdir()
     missing = f"{user.home}/nonesuch/b"
     for destination in (missing, f":{missing}"):
         code, said = cp(user, server, "a", destination)
         assert (code, said.startswith(f"outfitter: {missing}: No such file")) == (1, True), said
+
+
+def test_a_failure_of_a_tree_names_its_destination(user: User, server: Server) -> None:
+    (user.home / "tree").mkdir()
     for destination in ("/proc/tree", ":/proc/tree"):
         code, said = cp(user, server, "-r", "tree", destination)
         assert (code, said.startswith("outfitter: /proc/tree: ")) == (1, True), said

@@ -18,10 +18,12 @@ HERE = Path(__file__).resolve().parent.parent
 # Files and single tests, by the reason. A name that ends in / stands for all below it.
 ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "it tells what is in /proc": (
+        "cli/test_cp.py::test_a_failure_of_a_tree_names_its_destination",
         "host/test_capture.py::test_it_has_nothing_to_read_and_no_terminal",
         "host/test_capture.py::test_secrets_of_a_script_that_never_reports_are_masked_too",
         "host/test_files.py::test_copy_of_a_large_file_and_of_one_without_a_size",
         "host/test_files.py::test_file_of_proc_that_does_not_know_its_size_is_read_to_its_end",
+        "host/test_files.py::test_file_of_another_mount_namespace_is_written_there",
         "host/test_files.py::test_folder_that_cannot_be_made_where_everything_else_exists_is_no_endless_loop",
         "host/test_files.py::test_name_that_only_the_kernel_can_follow_is_written",
         "host/test_pty.py::test_terminal_is_the_controlling_one_on_all_three_descriptors",
@@ -52,6 +54,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "cli/test_run_elsewhere.py::test_sigterm_ends_the_command_though_nobody_reads_its_output",
     ),
     "/dev/fd is in /proc, which a Mac does not need for it": (
+        "cli/test_env_lock.py::test_lock_may_come_through_a_pipe",
         "pool/test_certificate.py::test_servers_of_a_slot_show_its_certificate_and_keep_its_key",
         "pool/test_kubeconfig.py::test_certificates_are_used_from_memory_and_secrets_are_not_shown",
         "pool/test_kubernetes.py",
