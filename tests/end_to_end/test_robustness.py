@@ -435,12 +435,14 @@ def test_random_bytes_after_the_upgrade_harm_nobody(server: Server) -> None:
 
 
 def test_many_idle_connections_harm_nobody(server: Server) -> None:
-    raws = [Raw(server) for _ in range(300)]
+    raws: list[Raw] = []
     try:
-        for raw in raws[:100]:
-            raw.upgrade()
-        for raw in raws[100:200]:
-            raw.socket.sendall(b"GET / HTTP/1.1\r\n")
+        for number in range(300):
+            raws.append(Raw(server))
+            if number < 100:
+                raws[-1].upgrade()
+            elif number < 200:
+                raws[-1].socket.sendall(b"GET / HTTP/1.1\r\n")
         assert_serves(server)
     finally:
         for raw in raws:

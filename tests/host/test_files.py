@@ -887,14 +887,29 @@ def test_block_that_could_not_be_written_keeps_the_old_content_until_it_is_writt
     assert path.read_bytes() == half + half[:-8192]
 
 
-def test_hopeless_replacement_remembers_no_more_than_it_has_to(places: Path) -> None:
+def test_hopeless_replacement_remembers_no_more_than_it_has_to(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: bytes, offset: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "write_at", full)
     path = places / "file"
     with files.Replacement(str(path)) as replacement:
         for offset in range(1000):
-            assert number_of(lambda offset=offset: replacement.write_at(b"x", -offset - 2)) == "EINVAL"
+            assert number_of(lambda offset=offset: replacement.write_at(b"x", offset)) == "ENOSPC"
         assert len(replacement._missing) <= files._MOST_MISSING + 1
-        assert number_of(replacement.commit) == "EINVAL"
+        assert number_of(replacement.commit) == "ENOSPC"
     assert path.read_bytes() == b"old"
+
+
+def test_block_that_no_file_can_have_leaves_the_others_alone(places: Path) -> None:
+    path = places / "file"
+    with files.Replacement(str(path)) as replacement:
+        replacement.write_at(b"new", 0)
+        assert number_of(lambda: replacement.write_at(b"x", -2)) == "EINVAL"
+        replacement.commit()
+    assert path.read_bytes() == b"new"
 
 
 def test_writer_that_is_killed_half_way_leaves_the_old_content_and_no_other_name(tmp_path: Path) -> None:

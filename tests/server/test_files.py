@@ -282,7 +282,7 @@ def test_writes_that_wait_for_a_disk_are_bounded(own: Server, tmp_path: Path) ->
         sending = threading.Thread(target=send)
         sending.start()
         before = resident_kib(own.pid)
-        wait_until(lambda: resident_kib(own.pid) > before + (40 << 10), "some of it has come")
+        wait_until(lambda: resident_kib(own.pid) > before + (40 << 10), "some of it has come", 60.0)
         assert another.call("environment/status") == {"status": "ready"}
         assert stuck.release()[: len(stuck.data)] == stuck.data
         sending.join()
@@ -628,22 +628,6 @@ def test_pipelined_opens_above_the_limit_are_refused_and_no_others(wire: Wire, t
         for number in range(150)
     ]
     assert sum("result" in wire.answer(ident) for ident in asked) == 128
-
-
-def test_close_after_a_block_that_could_not_be_written_keeps_the_old_content(
-    wire: Wire, tmp_path: Path
-) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    wire.call("fs/open", {"handleId": "w", **path_of(path), "mode": "replace"})
-    wire.call("fs/writeBlock", {"handleId": "w", "offset": 0, "chunk": b64(b"new")})
-    beyond = {"handleId": "w", "offset": (1 << 63) - 4, "chunk": b64(b"new")}
-    failed = wire.answer(wire.request("fs/writeBlock", beyond))
-    if "error" not in failed:
-        pytest.skip("this file system takes a file of any size")
-    assert wire.error("fs/close", {"handleId": "w"}) == failed["error"]
-    assert wire.call("fs/close", {"handleId": "w"}) == {}
-    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["file"])
 
 
 def test_discarded_replacement_never_was(wire: Wire, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from . import differences, texts
 from .wire import Message, Wire
 
-SECONDS = 10.0
+SECONDS = 30.0  # a confined request of the reference starts a program, on a machine that may be busy
 BRIEF = 0.01
 BARRIER = "barrier"
 DEPTH = 127

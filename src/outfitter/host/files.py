@@ -31,6 +31,8 @@ MAX_READ = 512 << 20  # the reference's limit for fs/readFile
 MAX_LISTED = 50_000  # the reference's limit for fs/readDirectory
 _COPY_SIZE = 1 << 20  # read and written at a time where the kernel cannot copy by itself
 _TAKER_SECONDS = 30.0  # how long the reader of a FIFO may take nothing before a write to it fails
+# Errors of a write that mean: it was a good one. Others are a mistake of whoever asked for it.
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO))
 _MOST_MISSING = 128  # blocks that could not be written and may be written again; with more, there is no hope
 _KERNELS = ("/proc/", "/dev/")  # where links lead that only the kernel can follow
 _MOST_LINKS = 40  # that lead to what a write makes: the kernel's
@@ -410,15 +412,16 @@ class Replacement:
         try:
             write_at(self.fd, data, offset)
         except OSError as error:
-            place = offset if len(self._missing) < _MOST_MISSING else -1  # nobody writes there again
-            self._missing[place] = error.errno or errno.EIO
+            if error.errno in _NO_ROOM:
+                place = offset if len(self._missing) < _MOST_MISSING else -1  # nobody writes there again
+                self._missing[place] = error.errno
             raise
         self._missing.pop(offset, None)
 
     # The end
 
     def commit(self) -> None:
-        """Puts the new content in place. Raises OSError, also where a block of it could not be written."""
+        """Puts the new content in place. Raises OSError, also where there was no room for a block of it."""
         if self._missing and not self._in_place:
             number = next(iter(self._missing.values()))
             raise OSError(number, os.strerror(number))
