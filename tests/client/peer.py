@@ -12,6 +12,7 @@ from outfitter.client.process import RemoteProcess
 from outfitter.client.session import RemoteSession
 from outfitter.core.events import Exited, Output
 from outfitter.errors import DialFailed
+from outfitter.record import replace
 from outfitter.transport.memory import MemoryTransport, pair
 from tests.support.machine import SECOND
 from tests.support.wire import Message, b64
@@ -69,6 +70,12 @@ class Peer:
     def lost(self, reason: str) -> None:
         self.reasons.append(reason)
         self._news.set()
+
+    def offer(self, capability: str) -> None:
+        """Has the client believe that this end can do more."""
+        info = self.client.info
+        assert info is not None
+        self.session.info = replace(info, capabilities=info.capabilities | {capability})
 
     async def request(self, method: str) -> Message:
         """Waits for the next request or notice, which must be this one."""

@@ -20,7 +20,6 @@ from outfitter.client import transfer
 from outfitter.client.files import FolderEntry
 from outfitter.errors import FileChanged
 from outfitter.protocol.codes import NOT_FOUND
-from outfitter.record import replace
 from tests.client.peer import Peer, with_a_peer
 from tests.client.ways import NAMES, Way, opened
 from tests.support.machine import SECOND
@@ -480,9 +479,7 @@ async def test_file_that_nobody_gets_is_closed(peer: Peer) -> None:
 
 @with_a_peer()
 async def test_file_whose_opening_is_given_up_is_not_replaced(peer: Peer) -> None:
-    info = peer.client.info
-    assert info is not None
-    peer.session.info = replace(info, capabilities=info.capabilities | {"fileWriteStreaming"})
+    peer.offer("fileWriteStreaming")
     starting = asyncio.ensure_future(peer.client.files.write("/a", b"x" * (5 * MIB)))
     opened = await peer.request("fs/open")
     starting.cancel()
@@ -495,9 +492,7 @@ async def test_file_whose_opening_is_given_up_is_not_replaced(peer: Peer) -> Non
 
 @with_a_peer()
 async def test_file_whose_close_is_given_up_is_closed_all_the_same(peer: Peer) -> None:
-    info = peer.client.info
-    assert info is not None
-    peer.session.info = replace(info, capabilities=info.capabilities | {"fileWriteStreaming"})
+    peer.offer("fileWriteStreaming")
     starting = asyncio.ensure_future(peer.client.files.write("/a", b"x" * (5 * MIB)))
     opened = await peer.request("fs/open")
     peer.answer(opened, {"handleId": opened["params"]["handleId"]})
@@ -515,9 +510,7 @@ async def test_file_whose_close_is_given_up_is_closed_all_the_same(peer: Peer) -
 
 @with_a_peer()
 async def test_watch_that_nobody_gets_is_ended(peer: Peer) -> None:
-    info = peer.client.info
-    assert info is not None
-    peer.session.info = replace(info, capabilities=info.capabilities | {"fsWatch"})
+    peer.offer("fsWatch")
     starting = asyncio.ensure_future(peer.client.files.watch("/a"))
     watched = await peer.request("fs/watch")
     starting.cancel()
@@ -531,9 +524,7 @@ async def test_watch_that_nobody_gets_is_ended(peer: Peer) -> None:
 @with_a_peer(resumable=True)
 async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
     # The server answers {} for a handle that it does not know: nothing was written.
-    info = peer.client.info
-    assert info is not None
-    peer.session.info = replace(info, capabilities=info.capabilities | {"fileWriteStreaming"})
+    peer.offer("fileWriteStreaming")
     starting = asyncio.ensure_future(peer.client.files.open("/a", "replace"))
     peer.answer(await peer.request("fs/open"), {"handleId": "f1"})
     file = await starting
