@@ -94,7 +94,7 @@ class Link:
             self._failure = error
             self.loop.stop()
 
-    def until(self, wanted: Callable[[], bool], seconds: float = 10 * SECOND) -> None:
+    def until(self, wanted: Callable[[], bool], seconds: float = 30 * SECOND) -> None:
         """Runs the loop until `wanted()`, which may also look at the peer."""
         deadline = time.monotonic() + seconds
         self._wanted = lambda: wanted() or time.monotonic() > deadline
