@@ -66,7 +66,7 @@ class Measured:
     """What a server had, and that it has no more later."""
 
     def __init__(self, server: Server, walkers: int = 0) -> None:
-        """`walkers` are so many that are not there yet: each stays for a minute, with two pipes and a pidfd."""
+        """`walkers` are so many that are not there yet: each stays for a minute, with three descriptors."""
         self._server = server
         held, running = self.now()
         self.before = held + 3 * walkers, running + walkers
