@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from outfitter.host import within
 from outfitter.host.sandbox.limits import Allowance
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
+from outfitter.server.limits import RESOLVING
 from outfitter.server.services import Services
 from outfitter.server.settings import ServerSettings
 from tests.support.sandbox import need_sandbox
@@ -55,5 +58,43 @@ def test_a_server_that_has_confined_nothing_tries_it_in_another_process(
     loop.run()
     assert services.used_sandboxes is None  # nothing is kept but the answer
     assert services.sandboxes.finder._found is not None
+    services.stop()
+    loop.close()
+
+
+def test_slow_names_of_one_principal_hold_up_no_other_ones_proxies() -> None:
+    answer, asked = threading.Event(), list[str]()
+    ended, wanted = list[str](), True
+
+    def look(host: str) -> Sequence[str]:
+        asked.append(host)
+        if host != "quick.test":
+            answer.wait()
+        return ["192.0.2.1"]
+
+    def over(host: str) -> None:
+        nonlocal wanted
+        ended.append(host)
+        if host == "quick.test":
+            wanted = False  # the command that asked for the others is gone
+            answer.set()
+        if len(ended) == len(names):
+            loop.stop()
+
+    loop = EpollLoop()
+    services = Services(loop, ServerSettings(), {}, retains=False, base="daemon", pace=Pace())
+    resolver = services.resolver
+    resolver._ask = look
+    names = [*(f"n{number}.slow.test" for number in range(200)), "quick.test"]
+    for host in names:
+        principal = "another" if host == "quick.test" else "one"
+        resolver.resolve(host, lambda _, host=host: over(host), principal, lambda: wanted)  # type: ignore[misc]
+    giving_up = loop.call_later(60.0, loop.stop)
+    loop.run()
+    giving_up.cancel()
+    answer.set()
+    assert ended[0] == "quick.test"
+    assert sorted(ended) == sorted(names)
+    assert len(asked) <= RESOLVING + 1  # nobody asks for what nobody waits for
     services.stop()
     loop.close()

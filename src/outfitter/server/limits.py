@@ -140,9 +140,10 @@ SANDBOX_PROCESSES = 2048
 # Places that a sandboxed command may write. Each has four protected names, which are made and noted where
 # they are missing: 0.5 ms, on the loop. Clients send a workspace, two temporary folders and a few more.
 SANDBOX_WRITABLE = 64
-# Names that are looked up at a time for the proxies of commands, a thread each. A resolver answers in
-# milliseconds; a slow one holds up nothing but proxies.
-RESOLVING = 8
+# Names that are looked up at a time for the proxies of commands, a thread each; and of one principal. A
+# resolver answers in milliseconds, but whose name it is can take as long as the resolver waits: a principal
+# whose commands ask for such names holds up its own proxies, and nobody else's.
+RESOLVING_TOTAL, RESOLVING = 64, 8
 # Longest `policyDecisionTimeoutMs`: a person may be asked. More is taken as this.
 LONGEST_QUESTION_SECONDS = 3600.0
 # Requests of http/request that run at a time, streams included, a descriptor each, with HTTP/2 a thread: of

@@ -18,6 +18,7 @@ from .limits import (
     MATCHING_TOTAL,
     QUESTIONS_TOTAL,
     RESOLVING,
+    RESOLVING_TOTAL,
     SANDBOX_PROCESSES,
     SEARCHES_TOTAL,
     WALKS,
@@ -217,10 +218,12 @@ class Services:
     def resolver(self) -> Resolver:
         """What finds addresses for the proxies of commands."""
         if self._resolver is None:
+            from ..core.shares import Shares
             from ..host.sandbox.upstream import Resolver
             from ..host.workers import Workers
 
-            self._resolver = Resolver(Workers(self.loop, RESOLVING))
+            workers, shares = Workers(self.loop, RESOLVING_TOTAL), Shares(RESOLVING_TOTAL, RESOLVING)
+            self._resolver = Resolver(workers, shares=shares)
         return self._resolver
 
     @property

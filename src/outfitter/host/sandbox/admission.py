@@ -148,7 +148,7 @@ class ProxyClient:
                     addresses, target.port, lambda far: done(target, far), self.loop, self.principal
                 )
 
-        self.proxy.resolver.resolve(target.host, resolved)
+        self.proxy.resolver.resolve(target.host, resolved, self.principal, lambda: not self._closed)
 
     def _dialled(self, target: Destination, far: socket | None) -> None:
         self._dial = None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...core.hosts import Address
+    from ...core.shares import Shares
     from ...loop import Loop, Timer
     from ..workers import Workers
 
@@ -45,23 +46,46 @@ def is_here(address: Address) -> bool:
 
 
 class Resolver:
-    """Asks in threads of its own: slow names hold up nobody but those who wait for them."""
+    """Asks in threads of its own: slow names hold up nobody but those who wait for them. With `shares`, who
+    asks for many waits for itself."""
 
-    def __init__(self, workers: Workers, ask: Callable[[str], Sequence[str]] = lookup) -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        ask: Callable[[str], Sequence[str]] = lookup,
+        shares: Shares | None = None,
+    ) -> None:
         self._workers = workers
         self._ask = ask
+        self._shares = shares
 
-    def resolve(self, host: str, done: Callable[[list[Address]], None]) -> None:
-        """Calls `done` on the loop; with nothing where there are none. An address means itself, at once."""
+    def resolve(
+        self,
+        host: str,
+        done: Callable[[list[Address]], None],
+        principal: str = "",
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Calls `done` on the loop; with nothing where there are none, or where it is not `wanted` any more
+        when its turn comes. An address means itself, at once."""
         literal = address_of(host)
         if literal is not None:
             done([literal])
             return
+        shares = self._shares
 
         def over(found: Sequence[str] | None, failure: BaseException | None) -> None:
+            if shares is not None:
+                shares.done(principal)
             done([] if found is None else [ip_address(one.partition("%")[0]) for one in found])
 
-        self._workers.run(lambda: self._ask(host), over)
+        def begin() -> None:
+            self._workers.run(lambda: self._ask(host) if wanted() else (), over)
+
+        if shares is None:
+            begin()
+        else:
+            shares.add(principal, begin)
 
 
 class Dial:
