@@ -1,4 +1,5 @@
-"""Openers of files, for `open(path, opener=...)`: none of them waits for a pipe's other end."""
+"""Openers of files, for `open(path, opener=...)`: none of them waits for a pipe's other end. And folders for
+one user alone."""
 
 from __future__ import annotations
 
@@ -21,3 +22,16 @@ def no_pipe(path: str, flags: int) -> int:
         os.close(fd)
         raise OSError(errno.EINVAL, "It is a pipe, not a file", path)
     return fd
+
+
+def private_folder(path: str) -> None:
+    """Makes a folder, and those above it that are missing, each for this user alone. `os.makedirs` has a mode
+    for the last one only: with a umask of 0 everybody could replace it. Raises OSError."""
+    above = os.path.dirname(path)
+    if above and not os.path.exists(above):
+        private_folder(above)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise

@@ -6,6 +6,7 @@ import os
 
 from ..env.origin import Origin
 from ..env.overlay import Contribution, Overlay, Rejection, encode, read_kept
+from ..openers import private_folder
 from . import privatefile
 from .freshness import lasting, stamp_of
 from .places import kept_folder
@@ -105,7 +106,7 @@ class KeptOverlays:
         root = worktree_root(directory)
         path = self.path(root)
         try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            private_folder(self.folder)
             lock = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # two at once must not lose a word

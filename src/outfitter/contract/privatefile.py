@@ -6,6 +6,7 @@ import os
 import stat
 
 from ..host.uids import own
+from ..openers import private_folder
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -35,7 +36,7 @@ def read(path: str, most: int, *, end: bool = False) -> bytes:
 def write(path: str, data: bytes, *, sync: bool = False) -> None:
     """Puts a file in its place once it is complete, and its folder too. Raises OSError: then nothing has
     changed. `sync`: not before it is on the disk, so that it survives a crash of the machine."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    private_folder(os.path.dirname(path))
     own = f"{path}.{os.urandom(8).hex()}"
     fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
+from ..openers import private_folder
 from .pipes import let_go
 from .uids import own
 
@@ -35,7 +36,7 @@ def load(folder: str) -> bytes:
         return key
     key = os.urandom(_SIZE)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        private_folder(folder)
         # Whole or not at all: those who start together must end up with the same one.
         own = f"{path}.{os.urandom(8).hex()}"
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

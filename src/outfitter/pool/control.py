@@ -18,6 +18,7 @@ from ..errors import EngineFailed, SettingInvalid
 from ..host import facts
 from ..host.installkey import state_folder
 from ..log import note
+from ..openers import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +63,7 @@ class Control:
             note("pool", "!", "this pool has no socket for `outfitter pool`: the path is too long: %s", path)
             return
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            private_folder(os.path.dirname(path))
             self._server = await asyncio.start_unix_server(
                 self._asked, sock=_bound(path), limit=_LINE_BYTES, start_serving=False
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from ..errors import SettingInvalid
+from ..openers import private_folder
 from ..protocol.registry import is_environment_id
 from ..stdlib import sha256
 
@@ -62,7 +63,7 @@ class Known:
         """
         partial = f"{path}.{os.getpid()}.new"
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            private_folder(os.path.dirname(path))
             fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 os.write(fd, text.encode())

@@ -19,6 +19,7 @@ from ...agents.hooks import (
 from ...env.explain import one_line
 from ...env.redact import Secrets
 from ...errors import OutfitterError, SettingInvalid
+from ...openers import private_folder
 from ..env.output import emit, say
 from ..wishes import launch_kind
 
@@ -145,7 +146,7 @@ def _inputs(contract: Contract, asked: Asked, settings: Settings) -> list[str]:
         paths += contract.watched(asked)
         # Agents notice a new file only in a folder that is there.
         try:
-            os.makedirs(contract.projects.store.folder, mode=0o700, exist_ok=True)
+            private_folder(contract.projects.store.folder)
         except OSError:
             pass
     return paths

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ...errors import OutfitterError, SettingInvalid
 from ...loop import EpollLoop
+from ...openers import private_folder
 from ...relay.authority import Authority
 from ...relay.known import folder
 from ...relay.limits import raise_file_limit, room
@@ -108,7 +109,7 @@ def default_store() -> str:
     """The path of this user's store, in a folder that exists. Raises SettingInvalid."""
     path = os.path.join(folder(os.environ), "rendezvous.sqlite")
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        private_folder(os.path.dirname(path))
     except OSError as error:
         raise SettingInvalid(f"{os.path.dirname(path)} cannot be made: {error.strerror}") from None
     return path

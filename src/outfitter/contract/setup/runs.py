@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from ...env.layer import Operation
 from ...errors import SettingInvalid
+from ...openers import private_folder
 from ...record import EMPTY, KW_ONLY, fields, record
 from .. import privatefile
 
@@ -130,7 +131,7 @@ class SetupFiles:
         It is held to the end of the block, or of this process, whatever ends it.
         """
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            private_folder(self._folder)
             fd = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise _cannot(self._folder, error) from None

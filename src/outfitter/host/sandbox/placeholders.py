@@ -21,6 +21,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from ...core.permissions import covers
 from ...errors import LaunchFailed
 from ...log import warn
+from ...openers import private_folder
 from ...stdlib import sha256
 from ..pipes import let_go
 
@@ -154,7 +155,7 @@ class Placeholders:
                 flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
                 fd = os.open(name, flags, 0o600)
             except FileNotFoundError:
-                os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                private_folder(self._folder)
                 continue
             try:
                 flock(fd, LOCK_SH)

@@ -15,6 +15,7 @@ from ...core.launch import Launch
 from ...core.protecting import keeping
 from ...core.starting import refused
 from ...errors import InvalidParams, LaunchFailed, SandboxUnavailable
+from ...openers import private_folder
 from ..killing import kill_group
 from ..pipes import let_go
 from ..unix import waitpid
@@ -265,7 +266,7 @@ def empty_files(folder: str) -> tuple[str, str]:
     try:
         for path, mode in ((empty, 0o444), (secret, 0)):
             if not os.path.exists(path):
-                os.makedirs(folder, mode=0o700, exist_ok=True)
+                private_folder(folder)
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
     except OSError as error:
         raise failed(error, f"cannot write in {folder}; {REMEDY}") from None
