@@ -275,6 +275,22 @@ def test_a_pointer_that_leads_nowhere_protects_nothing_more(here: Path, text: st
     assert [one.path for one in told.writable[1].protected if one.exists] == [f"{here}/wt/.git"]
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_pointer_through_a_link_that_can_be_turned_is_refused(here: Path, shared: bool) -> None:
+    (here / "dir/repo").mkdir(parents=True)
+    (here / "link").symlink_to("dir")
+    (here / ".git").write_text(f"gitdir: {'dir' if shared else 'link'}/repo\n")
+    if shared:
+        (here / "dir/repo/commondir").write_text(f"{here}/link/shared\n")
+    told = found((here, WRITE))
+    path = here / "link" / ("shared" if shared else "repo")
+    assert told == refused("read-only", path, here / "link")
+    # Elsewhere nobody who is confined can turn it.
+    (here / "inner").mkdir()
+    (here / "inner/.git").write_text("gitdir: ../link/repo\n")
+    assert found((here / "inner", WRITE)).refusal is None
+
+
 def test_a_fifo_in_place_of_a_pointer_is_no_trap(here: Path) -> None:
     os.mkfifo(here / ".git")
     assert [one.path for one in found((here, WRITE)).writable[0].protected if one.exists] == [f"{here}/.git"]

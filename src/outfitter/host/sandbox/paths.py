@@ -333,13 +333,15 @@ class _Look:
 
     def _repositories(self, root: str) -> list[str]:
         """What a `.git` file of a root points to, and the repository that it shares, where a command could
-        write there and no rule says that it may."""
+        write there and no rule says that it may. Who turns a link on the way puts another in its place."""
         folder = _pointer(f"{root.rstrip('/')}/.git", "gitdir:")
         if folder is None:
             return []
         shared = _pointer(f"{folder}/commondir", "")
-        places = [locate(each) for each in (folder, shared) if each is not None]
-        return [place.real for place in places if place.exists and self._is_writable(place.real)]
+        places = [(each, locate(each)) for each in (folder, shared) if each is not None]
+        for path, place in places:
+            self._check_links("read-only", path, place)
+        return [place.real for _, place in places if place.exists and self._is_writable(place.real)]
 
     def _is_writable(self, path: str) -> bool:
         """Whether a command could write there, and no rule of its own says that it may."""
