@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.machine import SECOND
+from tests.support.networks import network
+from tests.support.origin import origin
+from tests.support.sandbox import run, start
 from tests.support.servers import serving
 from tests.support.wire import Wire
 
@@ -85,3 +88,51 @@ def test_a_token_is_good_for_every_user(tmp_path: Path) -> None:
         assert ask_as_other(server.url).startswith(b"HTTP/1.1 401 ")
         header = "Authorization: Bearer 0123456789abcdef\r\n"
         assert ask_as_other(server.url, header).startswith(b"HTTP/1.1 101 ")
+
+
+# Asks a proxy for a page, as whoever its second argument says.
+FETCH = """
+import http.client, os, socket, sys, encodings.idna, email.parser
+proxy, page, uid = os.environ.get("HTTP_PROXY") or sys.argv[3], sys.argv[1], int(sys.argv[2])
+if uid:
+    os.setgroups([]); os.setgid(uid); os.setuid(uid)
+asking = http.client.HTTPConnection("127.0.0.1", int(proxy.rpartition(":")[2]))
+try:
+    asking.request("GET", page)
+    print(asking.getresponse().status)
+except (ConnectionError, http.client.RemoteDisconnected) as error:
+    print("refused")
+"""
+
+
+@as_root
+def test_the_proxy_of_a_command_serves_no_other_user(tmp_path: Path) -> None:
+    fetch = [sys.executable, "-I", "-c", FETCH]
+    allowed = network({"127.0.0.1": "allow"})
+    with serving("outfitter", tmp_path) as server, Wire(server.url) as wire, origin() as port:
+        wire.handshake()
+        page = f"http://127.0.0.1:{port}/x"
+        process_id, _ = start(wire, ["/bin/sh", "-c", "echo $HTTP_PROXY; exec sleep 600"], **allowed)
+        wire.until(lambda one: one["method"] == "process/output")
+        proxy = wire.output(process_id).decode().strip()
+
+        def as_user(uid: int) -> str:
+            done = subprocess.run(
+                [*fetch, page, str(uid), proxy],
+                env={},
+                capture_output=True,
+                text=True,
+                timeout=20 * SECOND,
+                check=False,
+            )
+            return done.stdout.strip() or done.stderr
+
+        assert (as_user(0), as_user(65534)) == ("200", "refused")
+
+
+@as_root
+def test_a_command_that_becomes_another_user_has_its_proxy(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path) as server, Wire(server.url) as wire, origin() as port:
+        wire.handshake()
+        fetch = [sys.executable, "-I", "-c", FETCH, f"http://127.0.0.1:{port}/x", "65534"]
+        assert run(wire, fetch, **network({"127.0.0.1": "allow"})).stdout.strip() == "200"

@@ -33,6 +33,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "server/test_watching.py::test_what_cannot_be_waited_for_is_not_watched[outfitter-in /proc]",
         "server/test_search.py::test_what_the_kernel_does_not_let_us_read_is_told",
         "end_to_end/test_contract.py::test_a_command_sees_no_pipe_and_no_descriptor_of_ours",
+        "end_to_end/test_users.py::test_a_command_that_becomes_another_user_has_its_proxy",
         "contract/test_keptoverlays.py::test_a_folder_that_cannot_be_written_to_is_told",
         "providers/test_inherited.py::test_a_variable_that_the_interpreter_made_up_is_not_inherited",
         "providers/test_login.py::test_shell_has_no_input_no_terminal_and_its_own_session",

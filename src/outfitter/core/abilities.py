@@ -91,8 +91,8 @@ ABILITIES = (
         "know the user at the other end",
         "SO_PEERCRED, sock_diag",
         "LOCAL_PEERCRED or getpeereid; `lsof` for TCP on this machine",
-        "a connection over TCP without a token is looked up for some 50 ms, and refused where there is no "
-        "`lsof`: listen on unix:PATH, or use tokens",
+        "a connection over TCP without a token, or to the proxy of a command without a sandbox, is looked up "
+        "for some 50 ms, and refused where there is no `lsof`: listen on unix:PATH, or use tokens",
     ),
     Ability(
         "memory-files",

@@ -423,7 +423,7 @@ def _network_told(network: Ending, parcel: Parcel) -> Told:
 
     assert isinstance(network, ManagedNetwork)
     listening = [[parcel.keep(sock.fileno()), kind] for sock, kind in network.proxy.listening]
-    return {"params": network.params.encode(), "listening": listening}
+    return {"params": network.params.encode(), "listening": listening, "outside": network.is_outside}
 
 
 def _network_of(services: Services, session: Session, process_id: str, told: Told) -> ManagedNetwork:
@@ -431,7 +431,7 @@ def _network_of(services: Services, session: Session, process_id: str, told: Tol
     from .network import ManagedNetwork
 
     network = ManagedNetwork(services, session, process_id, NetworkProxy.decode(told["params"]))
-    network.adopt(told["listening"])
+    network.adopt(told["listening"], outside=told.get("outside", False))  # of a version that says so
     return network
 
 

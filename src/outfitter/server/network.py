@@ -5,16 +5,20 @@ It begins before the command and ends with it. What cannot be asked or enforced 
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..core.network import UNANSWERED, Destination, NetworkPolicy, decided
 from ..env.proxied import HTTP_PORT, SOCKS_PORT, proxied
 from ..errors import InvalidParams, SandboxUnavailable
 from ..host.sandbox.proxy import Proxy
+from ..host.uids import ours
+from ..log import note
 from ..protocol.network import DecisionNotice, PolicyAnswer, PolicyRequestParams, Wanted
 from ..protocol.network import check as check_proxy
 from ..record import replace
 from ..stdlib import socket
+from ..transport.caller import SocketCaller
 from ..transport.sockets import listen
 from .limits import LONGEST_QUESTION_SECONDS
 
@@ -58,6 +62,7 @@ class ManagedNetwork:
         self._session = session
         self._process_id = process_id
         self.params = params
+        self.is_outside = False  # it listens where other users of this machine can connect, too
         self._asking: dict[Destination, list[Callable[[NetworkVerdict], None]]] = {}
         self.proxy = Proxy(
             NetworkPolicy(params.rules),
@@ -66,6 +71,7 @@ class ManagedNetwork:
             resolver=services.resolver,
             descriptors=services.sessions.descriptors,
             own_ports=services.own_ports,
+            lets_in=self._lets_in,
         )
 
     @property
@@ -112,15 +118,37 @@ class ManagedNetwork:
         return proxied(http, socks, local=self.params.rules.local)
 
     def _listen(self, kind: str) -> int:
+        self.is_outside = True
         sock = listen(_LOOPBACK[0], 0)
         self.proxy.listen(sock, kind)
         port: int = sock.getsockname()[1]
         return port
 
-    def adopt(self, fds: list[tuple[int, str]]) -> None:
+    def adopt(self, fds: list[tuple[int, str]], *, outside: bool) -> None:
         """Goes on with sockets that listen already."""
+        self.is_outside = outside
         for fd, kind in fds:
             self.proxy.listen(socket(fileno=fd), kind)
+
+    def _lets_in(self, sock: socket) -> bool:
+        """Whether it is of the commands' user, or of a command: whatever another user of this machine reached
+        through us would take it for ours."""
+        if not self.is_outside:
+            return True
+        caller = SocketCaller(sock)
+        uid = caller.uid()
+        if uid in ours() or self._has_become(uid, caller.socket_number()):
+            return True
+        note("server", "!", "refused %s, of uid %s, at the proxy of a command", caller.address, uid)
+        return False
+
+    def _has_become(self, uid: int | None, number: int | None) -> bool:
+        """Whether it is a command of root's that is another user now, such as apt's downloads are."""
+        if uid is None or not number or os.geteuid() != 0:
+            return False
+        from ..host.sandbox.callers import is_below
+
+        return is_below(number)
 
     # What it says and asks
 

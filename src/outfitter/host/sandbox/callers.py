@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ..descendants import pids
+from ..descendants import below, pids
 
 REFUSAL = (
     "a command with the host's network runs in a sandbox, and you may be that command: connect with a token "
@@ -24,7 +24,7 @@ def is_outside(socket_number: int) -> bool:
     found = False
     for pid in pids():
         try:
-            if not any(_link(f"/proc/{pid}/fd/{name}") == wanted for name in os.listdir(f"/proc/{pid}/fd")):
+            if not _holds(pid, wanted):
                 continue
             if os.readlink(f"/proc/{pid}/ns/pid") != own:
                 return False
@@ -32,6 +32,28 @@ def is_outside(socket_number: int) -> bool:
             continue  # gone, or another user's
         found = True
     return found
+
+
+def is_below(socket_number: int) -> bool:
+    """Whether a process that descends from this one holds this socket, and can be seen to: root alone sees
+    those of others."""
+    wanted = f"socket:[{socket_number}]"
+    try:
+        ours = below(os.getpid())
+    except OSError:
+        return False  # the kernel does not say
+    for pid in ours:
+        try:
+            if _holds(pid, wanted):
+                return True
+        except OSError:
+            continue  # gone, or another user's
+    return False
+
+
+def _holds(pid: int, wanted: str) -> bool:
+    """Raises OSError."""
+    return any(_link(f"/proc/{pid}/fd/{name}") == wanted for name in os.listdir(f"/proc/{pid}/fd"))
 
 
 def _link(path: str) -> str:

@@ -15,7 +15,7 @@ from .relay import StreamPipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from ...core.network import NetworkPolicy
     from ...loop import Loop, Timer
@@ -42,8 +42,9 @@ class Proxy:
         resolver: Resolver,
         descriptors: Descriptors | None = None,
         own_ports: Collection[int] = (),
+        lets_in: Callable[[socket], bool] = lambda _: True,
     ) -> None:
-        """`own_ports` are the server's own, which no command reaches."""
+        """`own_ports` are the server's own, which no command reaches; `lets_in` says who is served at all."""
         self.policy = policy
         self.watcher = watcher
         self.loop = loop
@@ -52,6 +53,7 @@ class Proxy:
         self.own_ports = own_ports
         self.listening: list[tuple[socket, str]] = []
         self._descriptors = descriptors
+        self._lets_in = lets_in
         self._connections: set[ProxyClient] = set()
         self._sweeping: Timer | None = None
         self.closed = False
@@ -80,6 +82,9 @@ class Proxy:
             self.loop.call_later(_AGAIN_SECONDS, self._accept_again)
             return
         sock = socket(listening.family, 1, 0, fileno=fd)
+        if not self._lets_in(sock):
+            sock.close()
+            return
         try:
             if self._descriptors is not None:
                 self._descriptors.take(_DESCRIPTORS)
