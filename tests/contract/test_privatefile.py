@@ -49,6 +49,14 @@ def test_what_others_may_write_is_not_ours(tmp_path: Path, mode: int) -> None:
     assert read(str(path), 10) == b"one"
 
 
+def test_what_belongs_to_another_user_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "file")
+    write(path, b"one")
+    monkeypatch.setattr("outfitter.contract.privatefile.own", lambda: os.geteuid() + 1)
+    with pytest.raises(NotOurs):
+        read(path, 10)
+
+
 def test_a_pipe_and_a_link_are_not_read(tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe, 0o600)

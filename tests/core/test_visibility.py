@@ -30,6 +30,10 @@ def seen(rules: dict[str, str], *ways: str) -> Visibility:
         ("/w/way/in/other", HIDDEN),
         ("/w/way/in/open", WRITE),
         ("/w/way/in/open/x", WRITE),
+        ("/deep", READ),
+        ("/deep/er", READ),
+        ("/deep/er/other", READ),
+        ("/deep/er/open", WRITE),
     ],
 )
 def test_the_deepest_rule_counts_and_masks_let_through_what_is_written_below(path: str, look: str) -> None:
@@ -40,8 +44,10 @@ def test_the_deepest_rule_counts_and_masks_let_through_what_is_written_below(pat
         "/w/secret": DENY,
         "/w/kept": READ,
         "/w": WRITE,
+        "/deep/er/open": WRITE,
     }
     assert seen(rules).look(path) == look
+    assert seen(rules).look_at_file(path) == look
 
 
 @pytest.mark.parametrize(
@@ -63,6 +69,10 @@ def test_the_deepest_rule_counts_and_masks_let_through_what_is_written_below(pat
 )
 def test_without_a_root_only_the_ways_to_what_is_allowed_are_there(path: str, look: str) -> None:
     assert seen({"/a/b": READ, "/denied": DENY}, "/l/link").look(path) == look
+
+
+def test_there_is_always_a_root() -> None:
+    assert (seen({}).look("/"), seen({"/": DENY}).look("/"), seen({}).look("/x")) == (LEADS, LEADS, HIDDEN)
 
 
 def test_patterns_mask_files_that_could_be_seen_and_nothing_else() -> None:

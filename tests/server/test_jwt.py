@@ -122,6 +122,22 @@ def test_each_pair_of_issuer_and_subject_is_another_principal(check: SignedToken
     assert keys[:3] == ["jwt:-|-", "jwt:-|", "jwt:-|%2D"]
 
 
+def test_who_signs_may_name_anybody(check: SignedTokens) -> None:
+    assert check.several
+    longest = "x" * (256 - len("jwt:-|"))
+    said = [check(jwt({"sub": name, **GOOD})) for name in (longest, f"{longest}x")]
+    principals = [one.principal for one in said if isinstance(one, Admitted)]
+    assert [principals[0], principals[1][:4]] == [f"jwt:-|{longest}", "jwt#"]
+
+
+def test_a_token_is_good_for_a_day_unless_an_operator_says_more(check: SignedTokens, tmp_path: Path) -> None:
+    day, longer = (jwt({"iat": NOW, "exp": NOW + seconds}) for seconds in (DAY, DAY + 1))
+    assert (check(day), check(longer)) == (Admitted("jwt:-|-", NOW + DAY + 30), LONG)
+    file = private(tmp_path / "another", SECRET)
+    patient = SignedTokens(file, None, max_age=float("inf"), now=lambda: NOW)
+    assert patient(jwt({"exp": 1 << 80})) == Admitted("jwt:-|-", (1 << 53) + 30)
+
+
 # The secret
 
 

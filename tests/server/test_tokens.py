@@ -50,6 +50,18 @@ def test_several_files_lines_and_digests_count_together(tmp_path: Path) -> None:
     assert {tokens(wrong) for wrong in (f"{ONE} # ci", "# ci", "#", "ci", ONE[:-1])} == {INVALID}
 
 
+def test_as_many_and_as_short_as_can_be(tmp_path: Path) -> None:
+    shortest = "sixteen-bytes-ok"
+    lines = [shortest, *(f"token-of-number-{number:06}" for number in range(255))]
+    tokens = Tokens([private(tmp_path / "most", "\n".join(lines))], [])
+    assert [tokens(one) for one in lines] == [holder(one) for one in lines]
+
+
+def test_who_has_a_token_of_its_own_is_a_principal_of_its_own(tmp_path: Path) -> None:
+    assert not Tokens([private(tmp_path / "one", f"{ONE}\n{ONE}")], [digest(ONE)]).several
+    assert Tokens([private(tmp_path / "two", f"{ONE}\n{TWO}")], []).several
+
+
 def test_token_outside_ascii_is_only_wrong() -> None:
     assert Tokens([], [digest(ONE)])("\xff\u20ac") == INVALID
 
