@@ -95,7 +95,8 @@ def test_limited_mode_lets_only_through_what_changes_nothing() -> None:
     }
     assert guards == {"GET": None, "HEAD": None, "OPTIONS": None, "POST": UNSAFE}
     assert rules.guard(Destination(CONNECT, "a.test", 443, "CONNECT")) == OPAQUE
-    assert judged(rules, "a.test", SOCKS) == UNSAFE
+    assert (judged(rules, "a.test"), judged(rules, "a.test", SOCKS)) == (ALLOWED, UNSAFE)
+    assert judged(policy({"a.test": "allow"}), "a.test", SOCKS) == ALLOWED
     assert policy({}).guard(Destination(CONNECT, "a.test", 443, "CONNECT")) is None
 
 
@@ -121,6 +122,9 @@ def test_what_a_client_says_becomes_a_verdict() -> None:
     assert decided("allow", "x") == NetworkVerdict("allow", "decider", "allow", override=True)
     assert decided("deny", "because") == NetworkVerdict("deny", "decider", "because")
     assert decided("ask", "") == NetworkVerdict("ask", "decider", "not_allowed")
+    assert [decided(word, "").allows for word in ("allow", "deny", "ask")] == [True, False, False]
+    assert [one.allows for one in (ALLOWED, DENIED, LOCAL, OPAQUE, UNLISTED, UNSAFE)] == [True, *[False] * 5]
+    assert not ALLOWED.override
 
 
 # Answers
