@@ -61,6 +61,8 @@ def test_absolute_targets(where: bytes, target: tuple[str, int], path: bytes) ->
 def test_a_path_alone_means_the_host_of_the_header() -> None:
     found = forwarded(b"GET", b"/x", [(b"host", b"a.test:81")])
     assert (found.target, found.path) == (Destination("http", "a.test", 81, "GET"), b"/x")
+    found = forwarded(b"OPTIONS", b"*", [(b"host", b"a.test")])
+    assert (found.target, found.path) == (Destination("http", "a.test", 80, "OPTIONS"), b"*")
 
 
 def test_a_tunnel_names_host_and_port() -> None:
@@ -105,6 +107,16 @@ def test_a_request_has_one_length() -> None:
         forwarded(b"POST", b"http://a/", [both[0], both[2]], b"1.0")
     with pytest.raises(BadRequest, match="one length"):
         forwarded(b"CONNECT", b"a:443", both)
+    for one in both[1:]:
+        assert one in forwarded(b"POST", b"http://a/", [both[0], one]).headers
+
+
+def test_a_tunnel_has_no_body() -> None:
+    for header in ((b"content-length", b"3"), (b"content-length", b"00"), (b"transfer-encoding", b"chunked")):
+        with pytest.raises(BadRequest, match="CONNECT has no body"):
+            forwarded(b"CONNECT", b"a:443", [(b"host", b"a"), header])
+    found = forwarded(b"CONNECT", b"a:443", [(b"host", b"a"), (b"content-length", b"0")])
+    assert found.target == Destination("https_connect", "a", 443, "CONNECT")
 
 
 @given(st.binary(max_size=40), st.one_of(st.none(), st.binary(max_size=20)))

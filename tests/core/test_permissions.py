@@ -96,6 +96,8 @@ def model(pairs: list[tuple[str, str]], path: str) -> str:
 
 @quick
 @example([("/", READ), ("/", WRITE)], "/.git")
+@example([("/", READ), ("/a", DENY)], "/a/.git")
+@example([("/", WRITE), ("/a", DENY)], "/a/.git/b")
 @given(pairs, paths)
 def test_access_is_what_the_rules_say(pairs: list[tuple[str, str]], path: str) -> None:
     assert bound(*[at(*pair) for pair in pairs]).access(path) == model(pairs, path)
