@@ -583,6 +583,34 @@ def test_nothing_else_can_be_put_where_a_name_is_protected(wire: Wire, ws: Path)
     assert os.listdir(project / ".git") == ["HEAD"]
 
 
+def test_a_folder_that_is_replaced_while_a_command_starts_leads_nowhere(tmp_path: Path) -> None:
+    need_sandbox()
+    outer, outside, mark = tmp_path / "base" / "outer", tmp_path / "outside", tmp_path / "mark"
+    for folder in (outer, outside):
+        for name in PROTECTED:
+            (folder / "ws" / name / "kept").mkdir(parents=True)
+    # Who may write `base` has the time that bubblewrap takes to start.
+    program = tmp_path / "bin" / "bwrap"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\nif rm {mark} 2>/dev/null; then mv {outer} {outer}.old; ln -s ../outside {outer}; fi\n"
+        f'exec {Finder().find().path} "$@"\n'
+    )
+    program.chmod(0o755)
+    profile = managed(special("root", "read"), path(outer.parent, "write"), special("project_roots", "write"))
+    text = f"touch {outer}/planted {outside}/planted"
+    with (
+        serving("outfitter", tmp_path / "home", "--sandbox-program", str(program)) as server,
+        Wire(server.url) as wire,
+    ):
+        wire.handshake()
+        assert run(wire, ["/bin/true"], sandbox=sandbox(profile, outer / "ws")).code == 0
+        mark.touch()
+        run(wire, ["/bin/sh", "-c", text], sandbox=sandbox(profile, outer / "ws"))
+    assert not mark.exists() and outer.is_symlink()
+    assert os.listdir(outside) == ["ws"]
+
+
 def test_what_is_hidden_cannot_be_moved_into_sight(wire: Wire, ws: Path) -> None:
     secret = ws / "config" / "deep" / "secret"
     secret.parent.mkdir(parents=True)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from .paths import Found, Hidden, Protected, Writable
+    from .paths import Found, Hidden, Protected
 
 # Shared memory is memory: without a size it could be all of it. Test suites and browsers use a few MiB.
 SHARED_MEMORY_BYTES = 256 << 20
@@ -69,10 +69,10 @@ def arguments(layout: Layout) -> list[str]:
     words += ["--bind" if writable else "--ro-bind", "/", "/"] if whole else _parts(layout)
     words += _devices(layout) if layout.files else ["--dev-bind", _DEVICES, _DEVICES]
     words += _processes(layout, writable)
-    fixed = _fixed(layout)
-    late = _uncovered(layout, fixed) if fixed else []
+    held = fixed(layout.found, layout.own)
+    late = _uncovered(layout, held) if held else []
     words += _covers([one for one in layout.startup if one not in late], layout)
-    words += _mounts(layout, fixed)
+    words += _mounts(layout, held)
     words += _covers(late, layout)
     words += _covers([one for one in layout.own if whole or visible(layout.found, one.path)], layout)
     # When what is mounted there is in its place; unless the host's own is.
@@ -108,15 +108,15 @@ def _processes(layout: Layout, writable: bool) -> list[str]:
     return [*words, "--ro-bind-try", "/sys", "/sys"] if writable else words
 
 
-def _mounts(layout: Layout, fixed: Iterable[str]) -> list[str]:
+def _mounts(layout: Layout, held: Iterable[str]) -> list[str]:
     """What may be written, what stays read-only below it, what is hidden: the deeper, the later."""
     pins = dict(layout.pins)
     mounts: list[tuple[int, int, list[str]]] = []
     last: list[str] = []
-    mounts += [(depth(path), 0, ["--bind", path, path]) for path in fixed]
+    mounts += [(depth(path), 0, _bound(path, pins)) for path in held]
     for one in layout.found.writable:
         if one.target != "/":
-            mounts.append((depth(one.target), 0, _writable(one, pins)))
+            mounts.append((depth(one.target), 0, _bound(one.target, pins)))
         kept = [each for each in one.protected if each.path not in layout.impossible]
         mounts += [(depth(each.path), 1, _protected(each)) for each in kept]
     for hidden in layout.found.hidden:
@@ -130,12 +130,11 @@ def _mounts(layout: Layout, fixed: Iterable[str]) -> list[str]:
     return [word for *_, words in mounts for word in words] + last
 
 
-def _fixed(layout: Layout) -> list[str]:
+def fixed(found: Found, own: Iterable[Cover]) -> list[str]:
     """The folders that a command could rename, and with them what is mounted below: then something else could
     be put where a rule says what is there, now or for the next command. What is a mount cannot be renamed."""
-    found = layout.found
     roots = {one.target for one in found.writable}
-    inner = roots | {one.path for one in found.hidden} | {one.path for one in layout.own}
+    inner = roots | {one.path for one in found.hidden} | {one.path for one in own}
     inner.update([each.path for one in found.writable for each in one.protected])
     # The kernel's own are mounts already, and not what the host has there.
     shut = inner.union(found.read_roots, found.reopened, ("/dev", "/proc", "/sys")) - roots
@@ -147,14 +146,14 @@ def _fixed(layout: Layout) -> list[str]:
     return sorted([path for path in above - roots if _nearest(path, known) in roots])
 
 
-def _uncovered(layout: Layout, fixed: Iterable[str]) -> list[Cover]:
+def _uncovered(layout: Layout, held: Iterable[str]) -> list[Cover]:
     """Startup files that a mount which only keeps a folder in its place would uncover, and none that is asked
     for."""
     asked = {one.target for one in layout.found.writable} | {one.path for one in layout.found.hidden}
     return [
         one
         for one in layout.startup
-        if _nearest(one.path, asked) == "/" and any(covers(folder, one.path) for folder in fixed)
+        if _nearest(one.path, asked) == "/" and any(covers(folder, one.path) for folder in held)
     ]
 
 
@@ -170,11 +169,10 @@ def _deepest(roots: Iterable[str], path: str) -> int:
     return max([len(root) for root in roots if covers(root, path)], default=-1)
 
 
-def _writable(one: Writable, pins: Mapping[str, int]) -> list[str]:
-    pin = pins.get(one.target)
-    if pin is None:
-        return ["--bind", one.target, one.target]
-    return ["--bind-fd", str(pin), one.target]
+def _bound(path: str, pins: Mapping[str, int]) -> list[str]:
+    """A writable place. One that was opened before is that one, whatever has its name by now."""
+    pin = pins.get(path)
+    return ["--bind", path, path] if pin is None else ["--bind-fd", str(pin), path]
 
 
 def _protected(one: Protected) -> list[str]:

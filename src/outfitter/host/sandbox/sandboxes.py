@@ -20,7 +20,7 @@ from ..killing import kill_group
 from ..pipes import let_go
 from ..unix import waitpid
 from . import seccomp
-from .arguments import Layout, arguments, can_enter
+from .arguments import Layout, arguments, can_enter, fixed
 from .bubblewrap import Bubblewrap, Finder, check_outside, memory
 from .covering import covers, startup_covers
 from .limits import Allowance, Limits, soften
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ...core.permissions import Confinement
     from ...loop import Loop
     from ..spawn import Spawner, Stdio
+    from .arguments import Cover
     from .paths import Found
     from .running import Hook
 
@@ -90,7 +91,10 @@ class Sandboxes:
             opened += sheet.opened
             running = Running(self._loop, self._hooks(launch))
             opened += running.theirs
-            pins = _pinned(program, found, opened) if launch.confinement.files else []
+            if self._sources is None:
+                self._sources = empty_files(self._folder)  # and with them what is to be hidden
+            own = covers(self._own, secret=True)
+            pins = pin_all(program, found, own, opened) if launch.confinement.files else []
             descriptors = (*sheet.theirs, *running.theirs, *[fd for _, fd in pins])
             argv = [program.path, *sheet.words(_FIRST), *running.words(_FIRST + len(sheet.theirs))]
             argv += ["--", *command(launch, renames=program.argv0)]
@@ -100,7 +104,7 @@ class Sandboxes:
             running.placeholders = self.placeholders.take(wanted)
             first = _FIRST + len(descriptors) - len(pins)
             places = [(path, first + number) for number, (path, _) in enumerate(pins)]
-            sheet.write(*self._told(program, launch, found, impossible(wanted), places))
+            sheet.write(*self._told(program, launch, found, own, impossible(wanted), places))
         except BaseException as error:
             if pid:
                 _end(pid)
@@ -234,15 +238,15 @@ class Sandboxes:
         program: Bubblewrap,
         launch: Launch,
         found: Found,
+        own: Sequence[Cover],
         missing: frozenset[str],
         pins: Sequence[tuple[str, int]],
     ) -> tuple[bytes, bytes]:
         """The words, and the filter of system calls."""
         confinement = launch.confinement
         assert confinement is not None
+        assert self._sources is not None
         variant = _variant(confinement, launch, self._allowance)
-        if self._sources is None:
-            self._sources = empty_files(self._folder)
         layout = lay_out(
             program,
             launch,
@@ -250,7 +254,7 @@ class Sandboxes:
             files=confinement.files,
             isolated=variant != seccomp.ENABLED,
             sources=self._sources,
-            own=self._own,
+            own=own,
             impossible=missing,
             pins=pins,
         )
@@ -281,7 +285,7 @@ def lay_out(
     files: bool,
     isolated: bool,
     sources: tuple[str, str],
-    own: Sequence[str],
+    own: Sequence[Cover],
     impossible: frozenset[str],
     pins: Sequence[tuple[str, int]] = (),
 ) -> Layout:
@@ -298,7 +302,7 @@ def lay_out(
         empty=sources[0],
         secret=sources[1],
         startup=startup_covers(launch.masks),
-        own=covers(own, secret=True),
+        own=tuple(own),
         pins=tuple(pins),
         impossible=impossible,
     )
@@ -346,14 +350,16 @@ def packed(words: Sequence[str]) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _pinned(program: Bubblewrap, found: Found, opened: list[int]) -> list[tuple[str, int]]:
+def pin_all(
+    program: Bubblewrap, found: Found, own: Sequence[Cover], opened: list[int]
+) -> list[tuple[str, int]]:
     """Writable places with a descriptor each, where bubblewrap can mount those; they are added to `opened`.
     Raises OSError."""
     pins: list[tuple[str, int]] = []
-    for one in found.writable:
-        if program.bind_fd and one.target != "/":
-            opened.append(pinned(one.target))
-            pins.append((one.target, opened[-1]))
+    if program.bind_fd:
+        for path in (*[one.target for one in found.writable if one.target != "/"], *fixed(found, own)):
+            opened.append(pinned(path))
+            pins.append((path, opened[-1]))
     return pins
 
 

@@ -18,11 +18,12 @@ from ..pipes import let_go
 from . import seccomp
 from .arguments import arguments
 from .bubblewrap import Finder, check_outside, memory
+from .covering import covers
 from .limits import Limits
 from .paths import look
 from .placeholders import Placeholders, needed
 from .running import TOLD_BYTES, first_process
-from .sandboxes import DEFAULT, empty_files, failed, impossible, lay_out, packed
+from .sandboxes import DEFAULT, empty_files, failed, impossible, lay_out, packed, pin_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,16 +118,24 @@ class ConfinedTool:
         self._opened: list[int] = []
         self._mark = next(_marks)
         self._gate: _Gate | None = None
+        # The tool's own descriptors keep their numbers; ours come after them.
+        args = _FIRST + len(launch.descriptors)
+        names = ("--args", "--seccomp", "--info-fd", "--block-fd")
+        held: list[int] = []
         try:
+            sources = empty_files(folder)  # and with them what is to be hidden
+            unseen = covers(own, secret=True)
+            pins = pin_all(program, found, unseen, held) if confinement.files else []
             layout = lay_out(
                 program,
                 launch,
                 found,
                 files=confinement.files,
                 isolated=not confinement.network,
-                sources=empty_files(folder),
-                own=own,
+                sources=sources,
+                own=unseen,
                 impossible=impossible(wanted),
+                pins=[(path, args + len(names) + place) for place, (path, _) in enumerate(pins)],
             )
             self._opened.append(memory(packed(arguments(layout))))
             variant = seccomp.ENABLED if confinement.network else seccomp.RESTRICTED
@@ -134,14 +143,13 @@ class ConfinedTool:
             self._gate = _Gate()
             self._opened += self._gate.theirs
         except BaseException as error:
+            self._opened += held
             self.started(0)
             self.ended()
             if isinstance(error, OSError):
                 raise failed(error) from None
             raise
-        # The tool's own descriptors keep their numbers; ours come after them.
-        args = _FIRST + len(launch.descriptors)
-        names = ("--args", "--seccomp", "--info-fd", "--block-fd")
+        self._opened += held
         words = [word for place, name in enumerate(names, args) for word in (name, str(place))]
         argv = [program.path, *words, "--", _file(launch)]
         self.launch = Launch(
