@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from outfitter.core.permissions import Confinement
 from outfitter.host.sandbox import landlock
 from outfitter.host.sandbox.landlock import allowed, obstacle
-from outfitter.host.sandbox.landlocked import EVERYTHING, lack
+from outfitter.host.sandbox.landlocked import EVERYTHING, lack, version
 from outfitter.host.sandbox.paths import Found, Hidden, Protected, Writable
 
 READS, LISTS = 1 | 4 | 8, 8  # execute, read a file, list a folder
@@ -92,3 +94,30 @@ def test_there_are_not_too_many_rules(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(landlock, "MAX_RULES", 3)
     with pytest.raises(ValueError, match="more than 3 names beside"):
         allowed(Found((str(tmp_path),)), {f"{tmp_path}/0"})
+
+
+# Confines itself to some folders, and tries to write into each.
+CONFINED_TO = """
+import os, sys
+from outfitter.host.sandbox import landlocked
+landlocked._libc.prctl(landlocked._NO_NEW_PRIVS, 1, 0, 0, 0)
+landlocked._restrict([(path, landlocked.EVERYTHING) for path in sys.argv[1:]])
+for path in sys.argv[1:]:
+    try:
+        os.mkdir(f"{path}/made")
+        print("made")
+    except PermissionError:
+        print("refused")
+"""
+
+
+@pytest.mark.skipif(bool(lack(version())), reason="needs Landlock")
+def test_a_folder_that_is_replaced_while_a_command_starts_is_not_allowed(tmp_path: Path) -> None:
+    for name in ("outer", "outside"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+    (tmp_path / "turned").symlink_to("outside")  # a folder, when somebody looked
+    places = [str(tmp_path / name / "inner") for name in ("outer", "turned")]
+    ran = subprocess.run(
+        [sys.executable, "-c", CONFINED_TO, *places], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout.split() == ["made", "refused"], ran.stderr

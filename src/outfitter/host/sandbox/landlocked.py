@@ -156,6 +156,9 @@ def _restrict(rules: Sequence[tuple[str, int]]) -> None:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             continue  # gone: then it is not allowed
+        if os.readlink(f"/proc/self/fd/{fd}") != path:
+            os.close(fd)
+            continue  # somebody has put a link on the way meanwhile
         of_files = not S_ISDIR(os.fstat(fd).st_mode)
         rule = _Rule(access & _OF_FILES if of_files else access, fd)
         _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
