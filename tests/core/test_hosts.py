@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.core.hosts import HostPatterns, address_of, canonical, check_denied, embedded, is_local
+from outfitter.core.hosts import (
+    HostPatterns,
+    address_of,
+    canonical,
+    check_denied,
+    embedded,
+    is_local,
+    names_this_host,
+)
 from outfitter.errors import InvalidParams, LimitExceeded
 
 
@@ -224,3 +232,36 @@ def test_nobody_denies_everything(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["*.com", "**.com", "*.*", "?*", "a*", "***"])
 def test_patterns_that_deny_something_are_let_through(pattern: str) -> None:
     check_denied(pattern)
+
+
+@pytest.mark.parametrize("text", ["1.2.3.256", "1.2.65536", "1.16777216", "4294967296", "256.1", "1.2.256.4"])
+def test_a_number_that_is_too_large_is_no_part_of_an_address(text: str) -> None:
+    assert address_of(text) is None
+
+
+def test_the_old_form_of_an_address_inside_another_is_that_address() -> None:
+    assert str(embedded(ipaddress.IPv6Address("::10.0.0.1"))) == "10.0.0.1"
+    assert [embedded(ipaddress.IPv6Address(text)) for text in ("::", "::1", "2606::1")] == [None] * 3
+
+
+def test_which_names_mean_this_host() -> None:
+    names = ("localhost", "a.localhost", "localhost.test", "alocalhost", "localhos")
+    assert [names_this_host(name) for name in names] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("", "domain pattern is empty"),
+        ("*.", "domain pattern is empty"),
+        ("**.", "domain pattern is empty"),
+        ("a**.test", "unsupported repeated wildcard: a**.test"),
+        ("a[b].test", "brackets are only supported for IPv6 literals or [*]: a[b].test"),
+        ("a.test/x", "unsupported domain pattern syntax: a.test/x"),
+        ("{a,b}.test", "unsupported domain pattern syntax: {a,b}.test"),
+    ],
+)
+def test_a_pattern_that_means_nothing_is_refused_with_the_reason(pattern: str, why: str) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        HostPatterns().add(pattern)
+    assert str(refused.value) == f"invalid network proxy config: {why}"
