@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from outfitter.errors import SettingInvalid
 from outfitter.protocol.upgrade import Admitted, Response
 from outfitter.record import replace
-from outfitter.server.auth import gate, users_of
+from outfitter.server.auth import gate, users_of, without_the_confined
 from outfitter.server.tokens import Tokens
 from tests.server.test_tokens import holder, private
 from tests.support.jwts import SECRET, jwt
@@ -40,12 +40,15 @@ class Local:
 
     address = "127.0.0.1:5000"
 
-    def __init__(self, uid: int | None, certificate: Admitted | None = None) -> None:
+    def __init__(
+        self, uid: int | None, certificate: Admitted | None = None, number: int | None = None
+    ) -> None:
         self._uid = uid
         self.certificate = certificate
+        self._number = number
 
     def socket_number(self) -> int | None:
-        return None
+        return self._number
 
     def uid(self) -> int | None:
         return self._uid
@@ -156,6 +159,40 @@ def test_a_token_counts_whoever_brings_it() -> None:
     check = Tokens([], [hashlib.sha256(TOKEN.encode()).hexdigest()])
     assert [decided(f"Bearer {TOKEN}", check, uid=uid) for uid in (None, 7)] == [holder(TOKEN)] * 2
     assert decided(None, check) == Response(401, "missing websocket bearer token", cause="token")
+
+
+def test_who_names_no_host_is_judged_by_the_rest() -> None:
+    served = gate(frozenset(), None, frozenset((1000,)))
+    assert served({}, Local(1000)) == Admitted("uid:1000")
+    assert isinstance(served({}, Local(1001)), Response)
+
+
+INSIDE, OUTSIDE = 11, 22  # numbers of sockets
+
+
+@pytest.mark.parametrize(
+    ("caller", "confines", "refused"),
+    [
+        (Local(1000, None, INSIDE), False, None),
+        (Local(1000, None, INSIDE), True, "sandbox"),
+        (Local(1000, None, 0), True, "sandbox"),  # nobody is seen to hold it
+        (Local(1000, None, OUTSIDE), True, None),
+        (Local(1000, None, None), True, None),  # another machine's, or a unix socket
+        (Local(1000, Admitted("cn:a"), INSIDE), True, None),
+        (Local(1001, None, INSIDE), True, "user"),
+        (Local(1001, None, OUTSIDE), True, "user"),
+    ],
+)
+def test_a_command_in_a_sandbox_is_no_client_without_a_token(
+    monkeypatch: pytest.MonkeyPatch, caller: Local, confines: bool, refused: str | None
+) -> None:
+    monkeypatch.setattr("outfitter.host.sandbox.callers.is_outside", lambda number: number == OUTSIDE)
+    served = without_the_confined(gate(frozenset(), None, frozenset((1000,))), lambda: confines)
+    said = served({"host": "localhost"}, caller)
+    if refused is None:
+        assert isinstance(said, Admitted)
+    else:
+        assert isinstance(said, Response) and (said.status, said.cause) == (403, refused)
 
 
 def test_users_are_named_or_numbered() -> None:
