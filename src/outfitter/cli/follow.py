@@ -230,7 +230,7 @@ class Follower:
         try:
             if self._begun is not None and not await self._feed_again(self._begun.in_flight):
                 return
-            while (data := await pieces.get()) is not None:
+            while data := await _waiting(pieces):
                 self._writing_since = loop.time()
                 if await self._process.write(data) != "accepted":
                     return
@@ -347,6 +347,16 @@ class Follower:
         task = asyncio.ensure_future(quietly())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _waiting(pieces: asyncio.Queue[bytes | None]) -> bytes:
+    """All that was read meanwhile: one by one, each key would take a round trip. b"" at the end."""
+    found = [await pieces.get()]
+    while not pieces.empty() and found[-1] is not None:
+        found.append(pieces.get_nowait())
+    if found[-1] is None and len(found) > 1:
+        pieces.put_nowait(found.pop())  # for the next time
+    return b"".join(piece for piece in found if piece is not None)
 
 
 class _JsonLines:
