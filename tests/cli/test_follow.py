@@ -11,7 +11,7 @@ import pytest
 
 from outfitter.cli import follow
 from outfitter.cli.detachkeys import DEFAULT, parse
-from outfitter.cli.follow import Follower
+from outfitter.cli.follow import Follower, LeftRunning
 
 
 class Far:
@@ -79,6 +79,52 @@ def test_keys_typed_while_the_server_is_told_of_others_go_together(monkeypatch: 
         far.taken.release()
         await settled()
         assert far.written == [b"a", b"bc\r"]
+        far.ended.set()
+        assert await task == 0
+
+    asyncio.run(body())
+
+
+def test_keys_that_leave_come_after_what_was_typed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "_SILENT_SECONDS", 60.0)
+
+    async def body() -> None:
+        far = Far()
+        task = following(far, monkeypatch)
+        await settled()
+        await far.type(b"make", b" deploy\r", b"~d")
+        assert not task.done()
+        far.taken.release()
+        await settled()
+        assert not task.done()
+        far.taken.release()
+        with pytest.raises(LeftRunning, match="detached"):
+            await task
+        assert far.written == [b"make", b" deploy\r"]
+
+    asyncio.run(body())
+
+
+def test_keys_that_leave_do_not_wait_for_a_server_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "_SILENT_SECONDS", 0.0)
+
+    async def body() -> None:
+        far = Far()
+        task = following(far, monkeypatch)
+        await settled()
+        await far.type(b"make\r", b"~d")
+        with pytest.raises(LeftRunning, match="detached"):
+            await task
+
+    asyncio.run(body())
+
+
+def test_command_that_ends_while_it_is_left_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        far = Far()
+        task = following(far, monkeypatch)
+        await settled()
+        await far.type(b"exit\r", b"~d")
         far.ended.set()
         assert await task == 0
 

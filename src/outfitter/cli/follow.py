@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .quickfollow import QuickRun
 
 _END_SECONDS = 2.0  # for a server to say that it has ended a command
-_SILENT_SECONDS = 2.0  # after which a server that has not answered may be given up with Ctrl-C
+_SILENT_SECONDS = 2.0  # after which a server that has not answered may be given up with Ctrl-C, or is left
 # What is read before the server has taken the earlier: keys, so that a Ctrl-C among them is seen; else a
 # little, so that one piece is under way while the next is read.
 _KEYS_AHEAD = 4096
@@ -96,6 +96,7 @@ class Follower:
         self._heard = heard  # told of every event
         self.lost = False  # its end was not seen: it may still run
         self._presses = 0 if begun is None else begun.presses
+        self._left: LeftRunning | None = None  # somebody has typed the keys for it
         self._writing_since: float | None = None
         self._json_lines = _JsonLines()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -131,7 +132,7 @@ class Follower:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            if self._stopped.done():
+            if not self._stopped.cancel():
                 self._stopped.exception()  # looked at, it is not complained about
 
     async def _follow(self) -> int:
@@ -237,7 +238,10 @@ class Follower:
                 self._writing_since = None
                 if self._process.tty:
                     self._presses = 0
-            await self._process.close_stdin()
+            if self._left is not None:
+                self._leave(self._left)
+            else:
+                await self._process.close_stdin()
         except CapabilityMissing:
             say("this server does not support the end of input: the command may wait for more")
         except OutfitterError:
@@ -263,8 +267,10 @@ class Follower:
             if data:
                 await pieces.put(data)
             if leave:
-                self._leave(LeftRunning(0, "detached", wanted=True))
-                return
+                self._left = LeftRunning(0, "detached", wanted=True)
+                # What was typed before goes first, unless the server does not take it.
+                asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._leave, self._left)
+                break
         if held := self._leave_keys.rest():
             await pieces.put(held)
         await pieces.put(None)
