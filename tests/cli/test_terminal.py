@@ -50,6 +50,14 @@ def test_without_a_terminal_of_ours_the_far_one_has_24_by_80(any_server: Server,
     assert sorted(done.stdout.split(b"\r\n")) == [b"", b"24 80", b"x", b"x"]
 
 
+@pytest.mark.parametrize("typed", [b"", b"x\n", b"x", b"x\x04"])
+def test_end_of_our_input_is_the_end_of_the_far_ones(typed: bytes, any_server: Server, user: User) -> None:
+    # On a terminal, the Ctrl-D behind an unfinished line only passes the line on.
+    script = "stty -echo; echo ready; cat; exit 6"
+    done = user.run("run", "--on", any_server.url, "--tty", "--", "sh", "-c", script, input=typed)
+    assert (done.returncode, done.stderr) == (6, b"")
+
+
 def test_our_terminal_is_raw_while_the_command_runs(any_server: Server, user: User, screen: Terminal) -> None:
     before = screen.mode
     popen = start_shell(screen, user, any_server.url, "echo ready; read x; echo got $x; exit 5")

@@ -228,6 +228,7 @@ class Follower:
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue(ahead)
         reading = asyncio.ensure_future(self._read(pieces))
         loop = asyncio.get_running_loop()
+        last = b""
         try:
             if self._begun is not None and not await self._feed_again(self._begun.in_flight):
                 return
@@ -238,10 +239,14 @@ class Follower:
                 self._writing_since = None
                 if self._process.tty:
                     self._presses = 0
+                last = data[-1:]
             if self._left is not None:
                 self._leave(self._left)
-            else:
-                await self._process.close_stdin()
+                return
+            if self._process.tty and last not in (b"", *terminal.LINE_ENDS):
+                # Only passes the unfinished line on: the end is a Ctrl-D where no line has begun.
+                await self._process.write(terminal.END)
+            await self._process.close_stdin()
         except CapabilityMissing:
             say("this server does not support the end of input: the command may wait for more")
         except OutfitterError:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 _READ_SIZE = 64 << 10
 _WRITE_SIZE = select.PIPE_BUF  # what a pipe with any room takes without making us wait
 DEFAULT_SIZE = (24, 80)  # the reference's, where there is no terminal to ask
-INTERRUPT = b"\x03"  # what Ctrl-C types in raw mode
+INTERRUPT, END = b"\x03", b"\x04"  # what Ctrl-C and Ctrl-D type in raw mode
+LINE_ENDS = (b"\r", b"\n", END)  # what a terminal passes a line on for
 
 
 def is_terminal() -> bool:
