@@ -141,6 +141,18 @@ def test_id_may_be_begun_or_left_out_when_it_is_clear(server: Server, user: User
 # Following
 
 
+def test_command_on_a_unix_socket_is_found_by_a_relative_path(user: User, tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path / "server", listen=f"unix:{user.home}/s") as server:
+        ident = detach(user, "unix:s", "sleep 60")
+        assert [one["id"] for one in listed(user, "--on", "unix:./s")] == [ident]
+        assert [one["id"] for one in listed(user, "--on", server.url)] == [ident]
+        assert listed(user, "--on", "unix:t") == []
+        done = user.run("kill", "--on", "unix:s", ident)
+        assert (done.returncode, done.stderr) == (0, b"")
+        detach(user, "unix:s", "exit 3")
+        assert user.run("attach", "--on", "unix:s").returncode == 3
+
+
 def test_attach_shows_what_was_kept_and_what_comes(any_server: Server, user: User, tmp_path: Path) -> None:
     script = f"echo out; echo err >&2; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo more; exit 6"
     detach(user, any_server.url, script, *(STOCK if any_server.kind == "codex" else ()))

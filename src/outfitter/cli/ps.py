@@ -36,7 +36,7 @@ def ps(flags: dict[str, Any]) -> int:
 
 async def _records(flags: dict[str, Any]) -> int:
     records = Records(os.environ)
-    known = [one for one in records.all() if flags["on"] in (None, one.on)]
+    known = records.all(flags["on"])
     with waiting("waiting for the servers"):
         found = list(zip(known, await asyncio.gather(*map(_state, known)), strict=True))
     for one, state in found:

@@ -15,6 +15,7 @@ from ..host import facts
 from ..host.installkey import state_folder
 from ..protocol.jsontext import dumps
 from ..record import fields, record, replace
+from ..transport.unix import PREFIX, path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,21 +111,27 @@ class Records:
         except OSError:
             pass  # somebody else has removed it
 
-    def all(self) -> list[Started]:
-        """Every command written down, oldest first. A file that cannot be read is not one of ours."""
+    def all(self, on: str | None = None) -> list[Started]:
+        """Every command written down, oldest first; with `on`, of those on this environment.
+
+        A file that cannot be read is not one of ours. Raises SettingInvalid.
+        """
+        if on is not None and on.startswith(PREFIX):
+            on = PREFIX + path_of(on)  # as it is written down, wherever somebody was
         try:
             names = os.listdir(self._folder)
         except OSError:
             return []
         found = [self._read(os.path.join(self._folder, name)) for name in names if name.endswith(".json")]
-        return sorted((one for one in found if one is not None), key=lambda one: one.started)
+        fitting = [one for one in found if one is not None and on in (None, one.on)]
+        return sorted(fitting, key=lambda one: one.started)
 
     def find(self, ident: str | None, on: str | None = None) -> Started:
         """The command with this id, or the beginning of one; without an id the only one there is.
 
         With `on`, of those on this environment. Raises SettingInvalid.
         """
-        everything = [one for one in self.all() if on in (None, one.on)]
+        everything = self.all(on)
         fitting = [one for one in everything if ident is None or one.id.startswith(ident)]
         if len(fitting) == 1:
             return fitting[0]
