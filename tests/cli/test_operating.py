@@ -134,6 +134,12 @@ def test_signal_and_grace_leave_the_end_to_the_command(server: Server, user: Use
     assert user.run("kill", ident, "--signal", "SEGV").returncode == 2
 
 
+def test_time_that_no_request_can_say_is_a_usage_error(user: User) -> None:
+    done = user.run("kill", "--grace", "1e306", "x")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.endswith(b"Invalid value for '--grace': '1e306' is too many seconds\n")
+
+
 def test_process_of_a_session_is_killed(server: Server, user: User) -> None:
     detach(user, server.url, "exec sleep 60")
     [(pid, one)] = pids(user, server.url).items()

@@ -195,6 +195,7 @@ USAGE = [
     ("--concurrent-requests", "many"),
     ("--session-retention", "-1"),
     ("--session-retention", "nan"),
+    ("--session-retention", "1e300"),  # no answer could tell it
     ("--process-retention", "soon"),
     ("--max-sessions", "0"),
     ("--max-processes", "1.5"),

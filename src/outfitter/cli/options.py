@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command")
 
 
+_MOST_SECONDS = 1e16  # as milliseconds, all that fits into a number of the wire
+
+
 class Seconds(click.FloatRange):
-    """A number of seconds: finite, not negative."""
+    """A number of seconds: not negative, and one that a message can carry."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         seconds = super().convert(value, param, ctx)
         if not isfinite(seconds):
             self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        if seconds > _MOST_SECONDS:
+            self.fail(f"{value!r} is too many seconds", param, ctx)
         return seconds
 
 
