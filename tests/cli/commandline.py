@@ -13,6 +13,7 @@ import termios
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.support.contracts import allow
 from tests.support.machine import SECOND, status, stop, wait_until
@@ -179,8 +180,12 @@ class Terminal:
         return not flags & (termios.ICANON | termios.ECHO | termios.ISIG)
 
     @property
-    def mode(self) -> list[object]:
+    def mode(self) -> list[Any]:
         return termios.tcgetattr(self.theirs)
+
+    @mode.setter
+    def mode(self, mode: list[Any]) -> None:
+        termios.tcsetattr(self.theirs, termios.TCSANOW, mode)
 
     def close(self) -> None:
         """Hangs up."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machine import SECOND, alive, wait_until
+from tests.support.machine import SECOND, alive, status, stop, wait_until
 from tests.support.proxy import Cutter, cutting
 from tests.support.servers import Server, serving
 
@@ -90,6 +90,21 @@ def test_our_terminal_is_restored_whatever_happens(
             assert code == 125
             assert b"failed to resume" in shown
             assert shown.endswith(b"\r\n")
+    assert screen.mode == before
+
+
+def test_our_terminal_is_raw_again_after_a_stop(server: Server, user: User, screen: Terminal) -> None:
+    before = screen.mode
+    popen = start_shell(screen, user, server.url, "echo ready; read x; echo got $x; exit 5")
+    screen.until(b"ready\r\n")
+    wait_until(lambda: screen.is_raw, "the terminal is raw")
+    stop(popen.pid)
+    wait_until(lambda: status(popen.pid).get("State", "")[:1] == "T", "it has stopped")
+    screen.mode = before  # as a shell does, which has the terminal until somebody types `fg`
+    popen.send_signal(signal.SIGCONT)
+    wait_until(lambda: screen.is_raw, "the terminal is raw again")
+    screen.type(b"word\r")
+    assert screen.rest(popen) == (5, b"word\r\ngot word\r\n")
     assert screen.mode == before
 
 

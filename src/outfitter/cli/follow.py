@@ -97,6 +97,7 @@ class Follower:
         self.lost = False  # its end was not seen: it may still run
         self._presses = 0 if begun is None else begun.presses
         self._left: LeftRunning | None = None  # somebody has typed the keys for it
+        self._raw_again: Callable[[], None] | None = None
         self._writing_since: float | None = None
         self._json_lines = _JsonLines()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -112,6 +113,7 @@ class Follower:
         }
         if self._process.tty:
             handlers[signal.SIGWINCH] = self._resized
+            handlers[signal.SIGCONT] = self._continued
         # What we were told to ignore stays ignored: SIGHUP under nohup, SIGINT in a background job.
         handlers = {n: h for n, h in handlers.items() if signal.getsignal(n) is not signal.SIG_IGN}
         for number, handler in handlers.items():
@@ -123,7 +125,7 @@ class Follower:
             self._resized()
         try:
             if self._process.tty and self._pass_input:
-                with terminal.raw():
+                with terminal.raw() as self._raw_again:
                     return await self._follow()
             return await self._follow()
         finally:
@@ -335,6 +337,12 @@ class Follower:
     def _leave(self, left: LeftRunning) -> None:
         if not self._stopped.done():
             self._stopped.set_exception(left)
+
+    def _continued(self) -> None:
+        """After a stop, in which a shell had our terminal: it may have another mode and size now."""
+        if self._raw_again is not None:
+            self._raw_again()
+        self._resized()
 
     def _resized(self) -> None:
         if self._client.offers("processResize"):

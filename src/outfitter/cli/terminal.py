@@ -9,7 +9,7 @@ import select
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 _READ_SIZE = 64 << 10
 _WRITE_SIZE = select.PIPE_BUF  # what a pipe with any room takes without making us wait
@@ -39,19 +39,30 @@ def size() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def raw() -> Iterator[None]:
-    """Everything typed goes through as it is, and nothing is echoed here: the far terminal does both."""
+def raw() -> Iterator[Callable[[], None]]:
+    """Everything typed goes through as it is, and nothing is echoed here: the far terminal does both.
+
+    Yields what makes it so again, after a shell had the terminal while we were stopped.
+    """
     if not is_terminal():
-        yield
+        yield lambda: None
         return
     import termios
     import tty
 
     before = termios.tcgetattr(0)
+    ours = True
+
+    def again() -> None:
+        if ours:
+            with contextlib.suppress(termios.error):  # it is gone
+                tty.setraw(0, termios.TCSADRAIN)
+
     try:
         tty.setraw(0, termios.TCSADRAIN)
-        yield
+        yield again
     finally:
+        ours = False
         # Not TCSAFLUSH: what was typed ahead is for the shell that we return to.
         with contextlib.suppress(termios.error):  # it is gone
             termios.tcsetattr(0, termios.TCSADRAIN, before)
