@@ -43,6 +43,21 @@ def test_bash_completes_names_of_environments_flags_and_commands(user: User) -> 
     assert done.stdout.decode().splitlines() == ["build", "--detach-keys", "completion"]
 
 
+def asked(user: User, shell: str, *words: str) -> list[str]:
+    """What a shell is told where the last word is to be completed."""
+    last = words[-1] if shell == "fish" else str(len(words))  # where it is, in zsh
+    env = {"_OUTFITTER_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(("outfitter", *words))}
+    return user.run(env={**env, "COMP_CWORD": last}).stdout.decode().splitlines()
+
+
+def test_value_behind_an_equals_sign_leaves_its_option(user: User) -> None:
+    # In zsh, `outfitter run --on=bu` became `outfitter run build`.
+    user.declare('[[environments]]\nid = "build"\nurl = "ws://127.0.0.1:9"\n')
+    assert asked(user, "zsh", "run", "--on=bu") == ["plain", "--on=build", "_"]
+    assert asked(user, "fish", "run", "--on=bu") == ["plain,--on=build"]
+    assert asked(user, "zsh", "run", "--on", "bu") == ["plain", "build", "_"]
+
+
 def test_names_are_those_of_the_file_and_this_machine(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFITTER_HOME", str(user.home))
     context = click.Context(cli)

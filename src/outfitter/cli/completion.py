@@ -7,7 +7,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import (
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    get_completion_class,
+)
 
 from ..errors import SettingInvalid
 
@@ -16,6 +23,31 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_OUTFITTER_COMPLETE"
+
+
+class _WholeWords(ShellComplete):
+    """`--on=b` becomes `--on=build`. click says `build`, and zsh puts that in the place of the whole word."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
+        option, equals, _ = incomplete.partition("=")
+        found = super().get_completions(args, incomplete)
+        if equals and option.startswith("--"):
+            for item in found:
+                if item.type == "plain":
+                    item.value = f"{option}={item.value}"
+        return found
+
+
+class _Zsh(_WholeWords, ZshComplete):
+    pass
+
+
+class _Fish(_WholeWords, FishComplete):
+    pass
+
+
+add_completion_class(_Zsh)
+add_completion_class(_Fish)
 
 
 def script(shell: str, root: click.Command) -> str:
