@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -56,6 +57,17 @@ def test_value_behind_an_equals_sign_leaves_its_option(user: User) -> None:
     assert asked(user, "zsh", "run", "--on=bu") == ["plain", "--on=build", "_"]
     assert asked(user, "fish", "run", "--on=bu") == ["plain,--on=build"]
     assert asked(user, "zsh", "run", "--on", "bu") == ["plain", "build", "_"]
+
+
+def test_paths_are_nobodys_business_before_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One of the executor's may have the name of something that we cannot read here.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    for words in (["run", "--cwd", str(tmp_path), "--", "ls", str(tmp_path)], ["cp", str(tmp_path), "x:/y"]):
+        command = cli.commands[words[0]]
+        with command.make_context(words[0], words[1:]) as context:
+            assert str(tmp_path) in (context.params.get("cwd"), context.params.get("source"))
 
 
 def test_names_are_those_of_the_file_and_this_machine(user: User, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,14 +57,15 @@ _KINDS: dict[str, Any] = {  # click's types have no common base in its annotatio
     "list": click.STRING,
     "pairs": Assignment(),
 }
-_PATH = click.Path()  # for completion
+# For completion alone: it may be a path of another machine, whatever is there on this one.
+PATH = click.Path(readable=False)
 
 
 def option(flag: Flag) -> click.Option:
     """A flag of our tables as click has it; "directory" is a kind that only click reads: one that exists."""
     kind = click.Choice(flag.choices) if flag.choices else _KINDS[flag.kind]
     if flag.kind == "text" and flag.metavar in ("DIR", "FILE", "PATH"):
-        kind = _PATH
+        kind = PATH
     return click.Option(
         [flag.option, flag.short] if flag.short else [flag.option],
         type=None if flag.kind == "flag" else kind,
