@@ -59,6 +59,15 @@ def test_value_behind_an_equals_sign_leaves_its_option(user: User) -> None:
     assert asked(user, "zsh", "run", "--on", "bu") == ["plain", "build", "_"]
 
 
+def test_words_that_are_servers_or_files_are_completed_as_such(user: User) -> None:
+    user.declare('[[environments]]\nid = "build"\nurl = "ws://127.0.0.1:9"\n')
+    for command in ("sessions", "drain", "upgrade"):
+        assert asked(user, "zsh", command, "bu") == ["plain", "build", "_"]
+    # Which the shell looks for.
+    for words in (("cp", "a"), ("cp", "x", "a"), ("run", "--", "make", "a")):
+        assert asked(user, "zsh", *words) == ["file", "a", "_"]
+
+
 def test_paths_are_nobodys_business_before_the_command_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

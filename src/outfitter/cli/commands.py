@@ -19,7 +19,7 @@ from .completion import SHELLS
 from .env.commands import env_group
 from .flags import JSON, JSON_ALREADY, PROTECT, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
-from .options import has
+from .options import PATH, has
 from .pool.commands import pool_group
 from .relay.commands import enrol_command, forward_command, rendezvous_group, up_command
 from .runflags import DETACH_KEYS, EVENTS, RUN
@@ -73,7 +73,7 @@ def serve_command(**flags: Any) -> int:
 
 @cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @has(*RUN)
-@click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
+@click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...", type=PATH)
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     """Run a command here or on another machine.
 
@@ -149,7 +149,7 @@ def _server(server: str | None, flags: dict[str, Any], *, needed: str = "") -> s
 
 @cli.command("sessions")
 @has(*WHERE, JSON)
-@click.argument("server", required=False, metavar="[NAME|URL]")
+@click.argument("server", required=False, metavar="[NAME|URL]", shell_complete=completion.environments)
 def sessions_command(server: str | None, **flags: Any) -> int:
     """List the sessions of a server.
 
@@ -187,7 +187,7 @@ def kill_command(ident: str, **flags: Any) -> int:
 
 @cli.command("drain")
 @has(*WHERE, JSON)
-@click.argument("server", required=False, metavar="NAME|URL")
+@click.argument("server", required=False, metavar="NAME|URL", shell_complete=completion.environments)
 def drain_command(server: str | None, **flags: Any) -> int:
     """Have a server take no new sessions, and end when it can.
 
@@ -200,7 +200,7 @@ def drain_command(server: str | None, **flags: Any) -> int:
 
 @cli.command("upgrade")
 @has(*WHERE, JSON)
-@click.argument("server", required=False, metavar="PID|NAME|URL")
+@click.argument("server", required=False, metavar="PID|NAME|URL", shell_complete=completion.environments)
 def upgrade_command(server: str | None, **flags: Any) -> int:
     """Have a server replace itself by the installed version.
 
@@ -220,8 +220,8 @@ def upgrade_command(server: str | None, **flags: Any) -> int:
     Flag("--quiet", "flag", "Show no progress.", short="-q"),
     JSON,
 )
-@click.argument("source", metavar="SRC")
-@click.argument("destination", metavar="DST")
+@click.argument("source", metavar="SRC", type=PATH)
+@click.argument("destination", metavar="DST", type=PATH)
 def cp_command(source: str, destination: str, **flags: Any) -> int:
     """Copy files and directories to or from an executor.
 
