@@ -14,10 +14,11 @@ from outfitter.cli.service import unit
 from tests.support.tools import program
 
 
-def service(home: Path, *args: str, path: str = "") -> subprocess.CompletedProcess[str]:
+def service(home: Path, *args: str, path: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "outfitter", "service", *args],
-        env={"HOME": str(home), "PATH": path or os.environ["PATH"]},
+        env={"HOME": str(home), "PATH": path or os.environ["PATH"], **more},
+        cwd=home,
         capture_output=True,
         text=True,
         timeout=60,
@@ -62,6 +63,41 @@ def test_a_user_installs_a_server_on_loopback_and_removes_it(tmp_path: Path) -> 
         "--user disable --now outfitter.service",
         "--user daemon-reload",
     ]
+
+
+def test_paths_are_those_of_the_directory_that_one_is_in(tmp_path: Path) -> None:
+    # The unit's own is another one.
+    flags = ("--listen", "unix:s", "--ws-token-file", "a b", "--ws-token-file=t", "--audit", "-")
+    more = ("--audit-commands", "full", "--tls-cert=/etc/c", "--ws-issuer", "me")
+    here = tmp_path
+    ran = service(tmp_path, "install", "--print", "--", *flags, *more)
+    assert start_line(ran.stdout).partition(" serve ")[2] == (
+        f'--listen unix:{here}/s --ws-token-file "{here}/a b" --ws-token-file={here}/t --audit - '
+        "--audit-commands full --tls-cert=/etc/c --ws-issuer me"
+    )
+
+
+@pytest.mark.parametrize("flags", [("--nonesuch",), ("--listen",), ("--max-sessions", "0"), ("surplus",)])
+def test_flags_that_no_server_takes_are_told_before_there_is_a_unit(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    ran = service(tmp_path, "install", "--", *flags, path="/nonexistent")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("Usage: outfitter serv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a\nExecStartPre=/bin/false", "a\udcff"])
+def test_flags_that_no_unit_can_have_are_told(name: str, tmp_path: Path) -> None:
+    ran = service(tmp_path, "install", "--", "--name", name, path="/nonexistent")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.endswith(" cannot stand in a unit: only what can be printed, in UTF-8, can\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_relative_folder_of_settings_is_ignored_as_systemd_does(tmp_path: Path) -> None:
+    ran = service(tmp_path, "install", path="/nonexistent", XDG_CONFIG_HOME="relative")
+    assert ran.stderr.startswith(f"outfitter: wrote {tmp_path}/.config/systemd/user/outfitter.service\n")
 
 
 def test_where_systemd_does_not_answer_the_commands_are_named(tmp_path: Path) -> None:

@@ -410,6 +410,7 @@ def service_install_command(arguments: tuple[str, ...], **flags: Any) -> int:
     """
     if flags["print"] and flags["json"]:
         raise click.UsageError("--print and --json cannot be used together")
+    serve_command.make_context("outfitter serve", list(arguments))  # a mistake is told before it is a unit's
     from .service import install
 
     return install(arguments, flags)

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SettingInvalid
+from ..transport.unix import PREFIX, path_of
 from .console import say
+from .flags import SERVE
 
 NAME = "outfitter.service"
 _SYSTEM = Path("/etc/systemd/system")
 _DEFAULT_URL = "ws://127.0.0.1:4500"  # as the examples of Codex's documentation
+# Flags of a server that name a place on this machine.
+_PLACES = {"--listen"} | {flag.option for flag in SERVE if flag.metavar in ("DIR", "FILE", "PATH")}
 
 # For both kinds of unit. Commands may do what the user may do, so nothing here keeps them from files,
 # devices or the network; what is switched off no build needs.
@@ -75,8 +79,11 @@ def install(arguments: tuple[str, ...], flags: dict[str, Any]) -> int:
         raise SettingInvalid(
             "commands of a system service would be root's: add -- --run-as USER, the user that they run as"
         )
+    for word in arguments:
+        if not word.isprintable():
+            raise SettingInvalid(f"{word!r} cannot stand in a unit: only what can be printed, in UTF-8, can")
     listen = () if "--listen" in given else ("--listen", _DEFAULT_URL)
-    text = unit([*_ourselves(), "serve", *listen, *arguments], system=system)
+    text = unit([*_ourselves(), "serve", *listen, *_from_anywhere(arguments)], system=system)
     if flags["print"]:
         sys.stdout.write(text)
         return 0
@@ -106,6 +113,29 @@ def remove(flags: dict[str, Any]) -> int:
     return _told(place, status or _systemctl(system, ["daemon-reload"]), flags)
 
 
+def _from_anywhere(arguments: tuple[str, ...]) -> list[str]:
+    """The same flags for a server that is started in another directory. Raises SettingInvalid."""
+    found: list[str] = []
+    option = ""  # whose value comes next
+    for word in arguments:
+        name, equals, value = word.partition("=")
+        if option:
+            found.append(_absolute(option, word))
+            option = ""
+        elif equals:
+            found.append(f"{name}={_absolute(name, value)}")
+        else:
+            found.append(word)
+            option = word if word in _PLACES else ""
+    return found
+
+
+def _absolute(option: str, value: str) -> str:
+    if option == "--listen":
+        return PREFIX + path_of(value) if value.startswith(PREFIX) else value
+    return os.path.abspath(value) if option in _PLACES and value != "-" else value
+
+
 def _told(place: Path, status: int, flags: dict[str, Any]) -> int:
     if flags["json"]:
         print(dumps({"unit": str(place), "systemdTold": status == 0}))
@@ -131,8 +161,10 @@ def _ourselves() -> list[str]:
 def _folder(*, system: bool) -> Path:
     if system:
         return _SYSTEM
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return Path(home) / "systemd/user"
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(config):  # then it is to be ignored, and systemd does
+        config = os.path.expanduser("~/.config")
+    return Path(config) / "systemd/user"
 
 
 def _systemctl(system: bool, *commands: list[str]) -> int:
