@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -154,6 +155,22 @@ def test_process_that_has_ended_holds_nothing(records: Records, tmp_path: Path) 
         popen.kill()
         popen.wait()
     assert records.all()[0].held is False
+
+
+def test_process_that_cannot_be_looked_at_may_still_run(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a descriptor, `outfitter ps` took every server for ended, and forgot the commands.
+    started = records.add("build", "session", "process", "sh", {}, tty=False, server=os.getpid())
+
+    def exhausted(*_: object, **more: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("outfitter.cli.records.open", exhausted, raising=False)
+    assert (started.server_ended, started.held) == (False, True)
+    later = records.add("build", "session", "process", "sh", {}, tty=False, server=os.getpid())
+    monkeypatch.undo()
+    assert (later.server_ended, later.held) == (False, True)
 
 
 # Finding

@@ -143,6 +143,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "test_exports.py::test_server_loads_what_most_never_need_with_its_first_use",
     ),
     "who follows a command is known by its number alone": (
+        "cli/test_records.py::test_pid_that_is_used_again_holds_nothing",
         "cli/test_records.py::test_process_that_has_ended_holds_nothing",
     ),
     "it makes a namespace": (

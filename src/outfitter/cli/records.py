@@ -50,12 +50,12 @@ class Started:
     @property
     def server_ended(self) -> bool:
         """Whether its server, and with it every command, is known to have ended."""
-        return self.server != 0 and _since(self.server) != self.server_since
+        return self.server != 0 and not _runs(self.server, self.server_since)
 
     @property
     def held(self) -> bool:
         """Whether the command that follows it still runs, on this machine."""
-        return self.holder != 0 and _since(self.holder) == self.holder_since
+        return self.holder != 0 and _runs(self.holder, self.holder_since)
 
 
 def state_home(environ: Mapping[str, str]) -> str:
@@ -185,6 +185,12 @@ def _fits(started: Started, path: str) -> bool:
     )
 
 
+def _runs(pid: int, since: str) -> bool:
+    """Whether the process that started then still runs, for all that can be told."""
+    now = _since(pid)
+    return now != "" and (now == since or "?" in (now, since))
+
+
 def _since(pid: int) -> str:
     """When a process started, as the kernel tells it; "" when there is none, "?" where it cannot be told."""
     try:
@@ -192,11 +198,13 @@ def _since(pid: int) -> str:
             fields = file.read().rpartition(")")[2].split()
             # A dead one that nobody has reaped follows nothing.
             return "" if fields[0] in "ZX" else fields[19]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         if os.path.isdir("/proc/self"):
             return ""
-    except (OSError, IndexError):
+    except IndexError:
         return ""
+    except OSError:
+        pass  # no descriptor is left, say: that is no news of the process
     try:
         os.kill(pid, 0)
     except OSError:
