@@ -180,6 +180,18 @@ def test_spinner_turns_while_connecting_and_ctrl_c_ends_it(deaf: str, user: User
     assert b"Traceback" not in shown
 
 
+def test_spinner_is_as_narrow_as_the_terminal(deaf: str, user: User) -> None:
+    # One that goes on in the next line would leave a line behind with each turn.
+    screen = Terminal(24, 20)
+    try:
+        popen = screen.start(user, "run", "--on", deaf, "--", "true")
+        screen.until(b" connecting to ws:\r\x1b[2K")
+        screen.type(CTRL_C)
+        assert screen.rest(popen)[0] == 130
+    finally:
+        screen.close()
+
+
 def test_waiting_shows_nothing_in_a_pipe(deaf: str, user: User) -> None:
     user.declare(f'[[environments]]\nid = "deaf"\nurl = "{deaf}"\nconnect_timeout_sec = 0.5\n')
     done = user.run("run", "--on", "deaf", "--", "true")

@@ -95,8 +95,15 @@ class Spinner:
         await asyncio.sleep(_PATIENCE_SECONDS)
         encoding = (sys.stderr.encoding or "ascii").lower()
         for frame in itertools.cycle(_FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES):
-            _line.spin(f"{frame} {text}")
+            _line.spin(f"{frame} {text}"[: _columns() - 1])  # what is wider could not be wiped out
             await asyncio.sleep(_FRAME_SECONDS)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(2).columns or 80
+    except OSError:
+        return 80
 
 
 class waiting:
