@@ -13,6 +13,7 @@ import pytest
 from tests.support.machine import SECOND, alive, status, stop, wait_until
 from tests.support.proxy import Cutter, cutting
 from tests.support.servers import Server, serving
+from tests.support.tools import program
 
 from .commandline import SECONDS, Popen, Terminal, User, stopped
 
@@ -158,6 +159,27 @@ def test_hung_up_terminal_leaves_the_command_running(server: Server, user: User)
     taken = user.start("attach", record.stem)
     assert taken.stdout is not None
     assert alive(int(taken.stdout.readline()))
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["plain", "json"])
+def test_job_in_the_background_leaves_what_is_typed_to_others(
+    flags: tuple[str, ...], user: User, screen: Terminal, tmp_path: Path
+) -> None:
+    # Who reads from a terminal that is another job's is stopped.
+    script = f"echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo do''ne"
+    shell = '"$@" & while kill -0 $! 2>/dev/null; do sleep 0.05; done'
+    popen = user.start(
+        *("run", *flags, "--", "sh", "-c", script),
+        stdin=screen.theirs,
+        stdout=screen.theirs,
+        stderr=screen.theirs,
+        through=(program("setsid"), "--ctty", program("bash"), "-mc", shell, "bash"),
+    )
+    screen.until(b"ready")
+    screen.type(b"for the shell\n")
+    (tmp_path / "go").touch()
+    screen.until(b"done")
+    screen.rest(popen)
 
 
 # Waiting

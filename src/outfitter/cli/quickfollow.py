@@ -53,6 +53,7 @@ SIGHUP, SIGINT, SIGTERM = 1, 2, 15
 _EIO, _EPIPE = 5, 32
 _READ_SIZE = 64 << 10
 _WRITE_SIZE = select.PIPE_BUF  # what a pipe with any room takes without making us wait
+BACKGROUND_SECONDS = 0.5  # until it is looked whether our terminal is ours again
 _SETTLE_SECONDS = 0.8  # a command that takes longer is worth a search for garbage
 _CHUNK = b',"chunk":"'
 _CHUNK_WITHIN = 64  # of the number and the name of the stream, which are shorter
@@ -270,7 +271,10 @@ class QuickRun:
 
     def _readable(self) -> None:
         self.loop.remove_reader(0)
-        self._read()
+        if in_background():
+            self.loop.call_later(BACKGROUND_SECONDS, self._listen)
+        else:
+            self._read()
 
     def _read(self) -> None:
         try:
@@ -329,6 +333,15 @@ class QuickRun:
         if text:
             say(text)
         self.finish(status)
+
+
+def in_background() -> bool:
+    """Whether our input is a terminal that another job has now (`outfitter run -- make &`): to read there
+    would stop us, and what is typed is not for us."""
+    try:
+        return os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:  # no terminal, or none of ours
+        return False
 
 
 def can_pass_input(*, ends: bool) -> bool:

@@ -8,6 +8,8 @@ import os
 import select
 from typing import TYPE_CHECKING
 
+from .quickfollow import BACKGROUND_SECONDS, in_background
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -79,6 +81,9 @@ async def standard_input() -> AsyncIterator[bytes]:
                 watched = False
             except OSError:  # no standard input at all
                 return
+            if in_background():
+                await asyncio.sleep(BACKGROUND_SECONDS)
+                continue
         try:
             data = os.read(0, _READ_SIZE)
         except BlockingIOError:
