@@ -176,6 +176,14 @@ def test_process_that_cannot_be_looked_at_may_still_run(
 # Finding
 
 
+def test_empty_id_is_no_beginning_of_one(records: Records) -> None:
+    # `outfitter kill "$UNSET"` ended the only command.
+    started = add(records)
+    assert records.find(None) == started
+    with pytest.raises(SettingInvalid, match=f"no command has the ID ''; known: {started.id}"):
+        records.find("")
+
+
 def test_command_is_found_by_its_id_or_the_beginning_of_it(records: Records) -> None:
     with pytest.raises(SettingInvalid, match="no commands are running"):
         records.find(None)

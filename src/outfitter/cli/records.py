@@ -132,7 +132,7 @@ class Records:
         With `on`, of those on this environment. Raises SettingInvalid.
         """
         everything = self.all(on)
-        fitting = [one for one in everything if ident is None or one.id.startswith(ident)]
+        fitting = [one for one in everything if ident is None or (ident and one.id.startswith(ident))]
         if len(fitting) == 1:
             return fitting[0]
         if not everything:
