@@ -287,6 +287,20 @@ def test_requests_are_answered(client: sync.Client) -> None:
     assert client.info is not None and client.session_id
 
 
+def test_arguments_that_a_call_does_not_have_are_refused(client: sync.Client) -> None:
+    """As by any function; the call waited for ever."""
+    anything: Any = client
+    for wrong in (
+        lambda: anything.files.read(),
+        lambda: anything.status(1),
+        lambda: anything.run(["true"], bogus=1),
+        lambda: anything.files.open(),
+    ):
+        with pytest.raises(TypeError, match="argument"):
+            wrong()
+    assert client.run(["true"]).ok
+
+
 def test_local_takes_an_environment() -> None:
     with sync.local(environment={"GIVEN": "1", "PATH": "/bin", "SHLVL": "2"}) as client:
         assert client.where == "this machine"

@@ -587,7 +587,12 @@ class _Call(Generic[T]):
         if self._background.closed:
             self.answer.fail(self._background.gone())
             return
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        try:
+            work = self._work()
+        except Exception as error:  # it cannot be called so: an argument is missing, or has another name
+            self.answer.fail(error)
+            return
+        self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(self._end)
 
     def drop(self) -> None:
