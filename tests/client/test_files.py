@@ -437,6 +437,74 @@ async def test_read_goes_on_in_the_same_file_only(peer: Peer) -> None:
         await reading
 
 
+async def opened_by(peer: Peer, modified: int) -> None:
+    """The file is opened, and found as it was modified then."""
+    asked = await peer.request("fs/open")
+    peer.answer(asked, {"handleId": asked["params"]["handleId"]})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 10, modified))
+
+
+@with_a_peer(resumable=True)
+async def test_read_that_is_given_up_leads_nobody_into_another_file(peer: Peer) -> None:
+    starting = asyncio.ensure_future(peer.client.files.open("/a"))
+    await opened_by(peer, 5)
+    file = await starting
+    reading = asyncio.ensure_future(file.read_at(0, 4))
+    await peer.request("fs/readBlock")
+    peer.cut()
+    await peer.greet()
+    asked = await peer.request("fs/open")
+    peer.answer(asked, {"handleId": asked["params"]["handleId"]})
+    await peer.request("fs/getMetadata")  # it is not known yet whether the file is the same
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    closed = await peer.request("fs/close")
+    assert closed["params"]["handleId"] == asked["params"]["handleId"]
+    peer.answer(closed, {})
+    for _ in range(2):  # and once it was told, it stays so
+        reading = asyncio.ensure_future(file.read_at(4, 4))
+        peer.refuse(await peer.request("fs/readBlock"), NOT_FOUND)
+        await opened_by(peer, 6)
+        with pytest.raises(FileChanged):
+            await reading
+        peer.answer(await peer.request("fs/close"), {})
+
+
+@with_a_peer(resumable=True)
+async def test_reads_that_wait_for_a_connection_share_the_file_that_is_opened_again(peer: Peer) -> None:
+    starting = asyncio.ensure_future(peer.client.files.open("/a"))
+    await opened_by(peer, 5)
+    file = await starting
+    peer.cut()
+    await peer.until(lambda: peer.client.state == "recovering")
+    readings = [asyncio.ensure_future(file.read_at(place, 1)) for place in (0, 1)]
+    await peer.greet()
+    first, second = [await peer.request("fs/readBlock") for _ in readings]
+    peer.refuse(first, NOT_FOUND)
+    await opened_by(peer, 5)
+    again = await peer.request("fs/readBlock")
+    peer.refuse(second, NOT_FOUND)  # the handle of the lost connection, too
+    peer.answer(again, {"chunk": b64(b"0"), "eof": False})
+    peer.answer(await peer.request("fs/readBlock"), {"chunk": b64(b"1"), "eof": False})
+    assert await asyncio.gather(*readings) == [b"0", b"1"]
+
+
+@with_a_peer(resumable=True)
+async def test_file_that_is_opened_as_soon_as_there_is_a_connection_is_written(peer: Peer) -> None:
+    peer.offer("fileWriteStreaming")
+    peer.hang_up()
+    await peer.until(lambda: peer.dials > 1)
+    starting = asyncio.ensure_future(peer.client.files.open("/a", "replace"))
+    await asyncio.sleep(0)
+    peer.unreachable = False
+    await peer.greet()
+    peer.answer(await peer.request("fs/open"), {"handleId": "f1"})
+    closing = asyncio.ensure_future((await starting).close())
+    peer.answer(await peer.request("fs/close"), {})
+    await closing
+
+
 @with_a_peer(resumable=True)
 async def test_file_whose_opening_is_cut_is_opened_on_the_next_connection(peer: Peer) -> None:
     reading = asyncio.ensure_future(peer.client.files.read("/a", limit=4))

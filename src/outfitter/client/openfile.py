@@ -55,7 +55,7 @@ class RemoteFile:
         self._closed = False
 
     async def _begin(self) -> None:
-        self._handle = await self._open()
+        self._handle, self._generation = await self._open()
         if self.mode == "read":
             try:
                 self._identity = await self._identify()
@@ -63,24 +63,26 @@ class RemoteFile:
                 self.abandon()  # nobody gets it, and so nobody else closes it
                 raise
 
-    async def _open(self) -> str:
+    async def _open(self) -> tuple[str, int]:
+        """A handle, and the generation of the connection that it belongs to."""
         handle = f"f{next(self._handles)}"
-        self._generation = self._session.link.generation
         try:
             params = confined(fs.OpenParams(handle, self.uri, self.mode), self._sandbox)
             # Sent again after a break, to read: what it may have opened went with the connection.
             await self._session.call("fs/open", params.encode(), repeat=self.mode == "read")
-            if self.mode == "read":
-                self._generation = self._session.link.generation
         except BaseException as error:
             # It may be open all the same; the server forgets it with the connection at the latest.
             # Nothing was written, which must not take the place of what is there.
             if not isinstance(error, RequestFailed | Disconnected):
-                self._session.later("fs/close", fs.CloseParams(handle, discard=True).encode())
+                self._discard(handle)
             if isinstance(error, RequestFailed):
                 raise file_failure(error, native(self.uri.text)) from None
             raise
-        return handle
+        # Not the one before the call, which may have waited for the next.
+        return handle, self._session.link.generation
+
+    def _discard(self, handle: str) -> None:
+        self._session.later("fs/close", fs.CloseParams(handle, discard=True).encode())
 
     async def _identify(self) -> tuple[int, int, int]:
         """What tells this file from another one that takes its name."""
@@ -108,7 +110,7 @@ class RemoteFile:
         After a lost connection the file is opened again. Raises FileChanged if it is then a different file.
         """
         while True:
-            handle = self._handle
+            handle, generation = self._handle, self._generation
             try:
                 params = fs.ReadBlockParams(handle, offset, length)
                 return (await self._session.ask(results.BlockResult, "fs/readBlock", params)).chunk
@@ -116,7 +118,7 @@ class RemoteFile:
                 await self._reopen(handle)
             except RequestFailed as error:
                 # A call that waited for the next connection finds no handle there.
-                if error.code != NOT_FOUND or self._generation == self._session.link.generation:
+                if error.code != NOT_FOUND or generation == self._session.link.generation:
                     raise
                 await self._reopen(handle)
 
@@ -124,9 +126,14 @@ class RemoteFile:
         async with self._opening:
             if self._handle != lost:
                 return  # another reader has done it
-            self._handle = await self._open()
-            if await self._identify() != self._identity:
-                raise FileChanged(f"{native(self.uri.text)} changed while the connection was down")
+            handle, generation = await self._open()
+            try:
+                if await self._identify() != self._identity:
+                    raise FileChanged(f"{native(self.uri.text)} changed while the connection was down")
+            except BaseException:
+                self._discard(handle)  # nobody reads what may be another file
+                raise
+            self._handle, self._generation = handle, generation
 
     def __aiter__(self) -> AsyncGenerator[bytes, None]:
         return self.blocks()
@@ -241,4 +248,4 @@ class RemoteFile:
         for task in self._writes:
             task.cancel()
         if self._handle and self._generation == self._session.link.generation:
-            self._session.later("fs/close", fs.CloseParams(self._handle, discard=True).encode())
+            self._discard(self._handle)
