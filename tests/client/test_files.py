@@ -590,6 +590,19 @@ async def test_watch_that_nobody_gets_is_ended(peer: Peer) -> None:
 
 
 @with_a_peer(resumable=True)
+async def test_watch_that_waits_for_a_connection_is_set_up_once(peer: Peer) -> None:
+    peer.offer("fsWatch")
+    peer.cut()
+    await peer.until(lambda: peer.client.state == "recovering")
+    starting = asyncio.ensure_future(peer.client.files.watch("/a"))
+    await peer.greet()
+    peer.answer(await peer.request("fs/watch"), {})
+    watch = await starting
+    watch.close()
+    peer.answer(await peer.request("fs/unwatch"), {})
+
+
+@with_a_peer(resumable=True)
 async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
     # The server answers {} for a handle that it does not know: nothing was written.
     peer.offer("fileWriteStreaming")

@@ -83,6 +83,7 @@ class WatchFeed:
         self._changes: deque[FileChanges] = deque()
         self._news = asyncio.Event()
         self._failure: OutfitterError | None = None
+        self._begun = False
         self._closed = False
 
     async def begin(self) -> None:
@@ -90,6 +91,7 @@ class WatchFeed:
         self._session.watches[self.watch_id] = self
         try:
             await self._set_up()
+            self._begun = True
         except BaseException as error:
             self._session.watches.pop(self.watch_id, None)
             if not isinstance(error, OutfitterError):  # given up: it may be set up all the same
@@ -135,6 +137,8 @@ class WatchFeed:
 
     async def renew(self) -> None:
         """Sets the watch up again on a new connection."""
+        if not self._begun:
+            return  # `begin` has waited for this connection, and sets it up
         try:
             await self._set_up()
         except SessionExpired as error:
