@@ -10,7 +10,14 @@ import pytest
 
 from outfitter.client.connect import _at_most, connect
 from outfitter.core.events import Exited, Output
-from outfitter.errors import ConnectionLost, DialFailed, Disconnected, OutputLost, SessionExpired
+from outfitter.errors import (
+    ConnectionLost,
+    DialFailed,
+    Disconnected,
+    OutputLost,
+    RequestFailed,
+    SessionExpired,
+)
 from outfitter.protocol.session import LEFT, TAKEN_OVER
 from tests.client.peer import ALL, Peer, events, with_a_peer
 from tests.support.machine import SECOND
@@ -142,6 +149,19 @@ def test_process_whose_events_cannot_be_read_fails_alone(odd: Message, complaint
 
 
 # Requests that were under way
+
+
+@with_a_peer()
+async def test_handle_is_shared_only_when_its_process_is_followed(peer: Peer) -> None:
+    first, second, third = [asyncio.ensure_future(peer.client.attach("p")) for _ in range(3)]
+    await peer.request("process/read")
+    first.cancel()
+    peer.refuse(await peer.request("process/read"), -32600, "unknown process id p")
+    with pytest.raises(RequestFailed):
+        await second
+    peer.answer(await peer.request("process/read"), page((1, b"a"), next_seq=4, code=0, closed=True))
+    process = await third
+    assert await events(process) == [Output("stdout", b"a"), Exited(0, False)]
 
 
 @with_a_peer(resumable=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -258,6 +259,11 @@ class CommandCalls:
         if not isinstance(process_id, str):
             raise TypeError(f"a process's id is text, not {process_id!r}")
         count("after", after)
+        # One at a time: whoever comes second gets the handle of the first, which knows then what it follows.
+        async with self._session.attaching.setdefault(process_id, asyncio.Lock()):
+            return await self._attach(process_id, after)
+
+    async def _attach(self, process_id: str, after: int) -> RemoteProcess:
         processes = self._session.processes
         known = processes.get(process_id)
         if isinstance(known, RemoteProcess):

@@ -11,6 +11,7 @@ import os
 import posixpath
 import secrets
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from ..core.recovery import CONNECTED, FAILED
 from ..errors import CapabilityMissing, Disconnected, InvalidParams, Malformed, OutfitterError, SettingInvalid
@@ -119,6 +120,7 @@ class RemoteSession:
         self.where = where  # for people
         self.info: EnvironmentInfo | None = None
         self.processes: dict[str, ProcessHandle] = {}
+        self.attaching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # to these processes
         self.watches: dict[str, FedWatch] = {}
         self.streams: dict[str, FedStream] = {}
         self.waiting = 0  # bytes of output that nobody has taken yet
