@@ -15,6 +15,7 @@ from outfitter import sync
 from outfitter.client.http import BodyFeed
 from outfitter.errors import Disconnected, HttpFailed, RemoteProtocolError, RequestFailed
 from outfitter.protocol.http import BodyNotice
+from tests.client.peer import Peer, with_a_peer
 from tests.support.machine import wait_until
 from tests.support.rawhttp import CLOSE, HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
@@ -84,6 +85,20 @@ def test_leaving_the_block_ends_the_request(server: Server, origin: RawOrigin) -
 
     asyncio.run(main())
     wait_until(lambda: not origin._open or all(one.fileno() < 0 for one in origin._open), "it goes on")
+
+
+@with_a_peer()
+async def test_request_that_is_given_up_is_ended(peer: Peer) -> None:
+    for capability in ("httpHeaderEnvVars", "httpCancel"):
+        peer.offer(capability)
+    asking = asyncio.ensure_future(peer.client.http.request("GET", "http://localhost/"))
+    asked = await peer.request("http/request")
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    cancelled = await peer.request("http/cancel")
+    assert cancelled["params"] == {"requestId": asked["params"]["requestId"]}
+    peer.answer(cancelled, {"cancelled": True})
 
 
 def test_gap_ends_that_stream_alone(server: Server, origin: RawOrigin) -> None:

@@ -122,7 +122,11 @@ class Http:
         Raises RequestFailed or CapabilityMissing.
         """
         params = self._params(method, url, headers, body, timeout, follow, stream=False)
-        found = await self._session.ask(RequestResult, "http/request", params)
+        try:
+            found = await self._session.ask(RequestResult, "http/request", params)
+        except asyncio.CancelledError:
+            _cancel(self._session, params.request_id)  # else it goes on there, without `timeout` for ever
+            raise
         return HttpAnswer(found.status, found.headers, found.body)
 
     async def stream(
@@ -204,8 +208,8 @@ class BodyFeed:
 
     def close(self) -> None:
         """Nobody wants more of it."""
-        if not self._over and self._session.offers("httpCancel"):
-            self._session.later("http/cancel", CancelParams(self._ident).encode())
+        if not self._over:
+            _cancel(self._session, self._ident)
         self._end()
         self._session.queued(-sum(map(len, self._pieces)))
         self._pieces.clear()
@@ -238,3 +242,8 @@ class BodyFeed:
         if not self._over:
             self._failure = error
             self._end()
+
+
+def _cancel(session: RemoteSession, request_id: str) -> None:
+    if session.offers("httpCancel"):
+        session.later("http/cancel", CancelParams(request_id).encode())
