@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from outfitter.client.http import BodyFeed
 from outfitter.errors import Disconnected, HttpFailed, RemoteProtocolError, RequestFailed
 from outfitter.protocol.http import BodyNotice
 from tests.client.peer import Peer, with_a_peer
-from tests.support.machine import wait_until
+from tests.support.machine import SECOND, wait_until
 from tests.support.rawhttp import CLOSE, HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
 
@@ -99,6 +100,23 @@ async def test_request_that_is_given_up_is_ended(peer: Peer) -> None:
     cancelled = await peer.request("http/cancel")
     assert cancelled["params"] == {"requestId": asked["params"]["requestId"]}
     peer.answer(cancelled, {"cancelled": True})
+
+
+def test_body_that_nobody_can_read_any_more_does_not_count(server: Server, origin: RawOrigin) -> None:
+    """It holds the connection back while it waits for its reader, and there is none."""
+
+    async def main() -> None:
+        async with asyncio.timeout(30 * SECOND), outfitter.connect(server.url) as client:
+            stream = await client.http.stream("GET", f"{origin.url}/pieces")
+            while client._session.streams:  # until all of it has come
+                await asyncio.sleep(0.01)
+            assert client._session.waiting == 6
+            del stream
+            while client._session.waiting:
+                gc.collect()
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())
 
 
 def test_gap_ends_that_stream_alone(server: Server, origin: RawOrigin) -> None:

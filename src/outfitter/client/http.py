@@ -183,15 +183,21 @@ class Http:
 class BodyFeed:
     """What the session tells of a stream."""
 
+    _pieces: deque[bytes] = deque()  # the class's, as Ctrl-C may come before `__init__`
+
     def __init__(self, session: RemoteSession, request_id: str) -> None:
         self._session = session
         self._ident = request_id
-        self._pieces: deque[bytes] = deque()
+        self._pieces = deque()
         self._seq = 0
         self._news = asyncio.Event()
         self._over = False  # nothing more comes
         self._failure: OutfitterError | None = None
         session.streams[request_id] = self
+
+    def __del__(self) -> None:
+        if self._pieces:  # else what nobody can take any more would hold the connection back for ever
+            self._session.dropped(sum(map(len, self._pieces)))
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         while True:
