@@ -150,6 +150,27 @@ def test_two_readers_get_each_its_stream() -> None:
     run(main())
 
 
+def test_reader_takes_all_of_it_however_much_it_is() -> None:
+    """What it has taken does not count as waiting: nothing would be read on, and its end would never come."""
+    size = 12 << 20
+    script = f"head -c {size} /dev/zero; head -c {size} /dev/zero >&2"
+
+    async def main() -> None:
+        async with client_here() as client:
+            async with client.start(script, shell=True) as process:
+                both = await asyncio.gather(process.stdout.read(), process.stderr.read())
+                assert [len(one) for one in both] == [size, size]
+            async with client.start(["head", "-c", str(size), "/dev/zero"]) as process:
+                assert len(await process.stdout.readline()) == size
+            async with client.start(["sh", "-c", f"head -c {4 << 20} /dev/zero >&2; echo end"]) as process:
+                assert await process.stdout.readline() == b"end\n"
+                assert client._session.waiting == 4 << 20  # of the other stream
+                assert len(await process.stderr.read()) == 4 << 20
+            assert client._session.waiting == 0
+
+    run(main())
+
+
 def test_who_waits_for_the_end_takes_nothing_from_those_who_read() -> None:
     script = "for i in 1 2 3; do echo o$i; echo e$i >&2; read go; done; exit 3"
 

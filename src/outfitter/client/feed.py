@@ -99,7 +99,8 @@ class ProcessFeed:
         self.kept = False  # left running when the client is closed
         self.closed = False
         self.queue: deque[Output | Exited] = deque()
-        self.kept_output: dict[str, bytearray] = {}  # taken by the reader of another stream
+        self.kept_output: dict[str, bytearray] = {}  # taken by readers, and not given to their callers yet
+        self.kept_waiting: dict[str, int] = {}  # bytes of it, by the reader of another stream: they count
         self.write_prefix = ""
         self._session = session
         self._on_waiting = on_waiting
@@ -217,6 +218,7 @@ class ProcessFeed:
         self._abandoned = True
         self.queue.clear()
         self.kept_output.clear()
+        self.kept_waiting.clear()
         self.count(-self._queued)
 
     def end(self) -> None:

@@ -63,13 +63,14 @@ class OutputReader:
 
     @property
     def _kept(self) -> bytearray:
+        """What was taken of this stream. Its reader is here: it does not wait any more."""
+        self._feed.count(-self._feed.kept_waiting.pop(self._stream, 0))
         return self._feed.kept_output.setdefault(self._stream, bytearray())
 
     def _take(self, size: int) -> bytes:
         kept = self._kept
         taken = bytes(kept[:size])
         del kept[:size]
-        self._feed.count(-len(taken))
         return taken
 
     async def _more(self) -> bool:
@@ -78,6 +79,9 @@ class OutputReader:
         event = await self._feed.next(lambda: len(self._kept) > before)
         if isinstance(event, Output):
             self._feed.kept_output.setdefault(event.stream, bytearray()).extend(event.data)
-            self._feed.count(len(event.data))  # it still waits for its reader
+            if event.stream != self._stream:  # it still waits for its reader
+                waiting = self._feed.kept_waiting
+                waiting[event.stream] = waiting.get(event.stream, 0) + len(event.data)
+                self._feed.count(len(event.data))
             self._feed.news.set()  # who may be another one
         return event is not None or len(self._kept) > before
