@@ -380,6 +380,19 @@ def test_a_lost_socket_ends_every_stream_once(service: Service) -> None:
     servers[0].transport.close(1000, "")
 
 
+def test_a_lost_socket_takes_along_who_is_still_being_checked(service: Service) -> None:
+    calling = Calling(
+        Invitation("env", "reg", STATIC.public, "ws://h/", "may"), "s", HARNESS, Keys(), encapsulate
+    )
+    for frame in calling.opening:
+        service.say(frame)
+    [(_, answered)] = service.asked
+    service.close()
+    assert service.over
+    answered(True, "ada")  # nobody would ever end this connection
+    assert service.servers == []
+
+
 def test_a_lost_socket_takes_along_what_waits(service: Service) -> None:
     _, server = service.stream("s")
     server.transport.send(bytes(8 << 20))

@@ -54,6 +54,7 @@ class Carrier:
         self._over = over
         self.heard = loop.time()  # when a harness has said something that only it can say
         self._flooded = False
+        self._gone = False
         self._open: dict[int, StreamTransport] = {}
         self._principals: dict[int, str] = {}  # as the registry calls them
         self._waiting: deque[StreamTransport] = deque()  # streams with something to send, in turn
@@ -75,6 +76,7 @@ class Carrier:
             self._socket.pause_reading()
 
     def lost(self, reason: str) -> None:
+        self._gone = True
         gone, self._open = self._open, {}
         self._waiting.clear()
         for one in gone.values():
@@ -112,6 +114,8 @@ class Carrier:
 
     def _validate(self, asked: Validate) -> None:
         def answered(valid: bool, principal: str) -> None:
+            if self._gone:
+                return  # and every stream with the socket
             self._principals[asked.instance] = principal
             self._do(self._streams.validated(asked.stream, asked.instance, valid, self._loop.time()))
             self._principals.pop(asked.instance, None)
