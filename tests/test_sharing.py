@@ -12,8 +12,8 @@ import pytest
 
 import outfitter
 from outfitter.client.client import Client
-from outfitter.sharing import SharedClient
-from tests.support.machine import PROC, wait_until
+from outfitter.sharing import Pending, SharedClient
+from tests.support.machine import PROC, SECOND, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +109,21 @@ def test_closed_client_says_so() -> None:
     with pytest.raises(outfitter.SessionExpired):
         client.run(["true"])
     client.close()
+
+
+def test_close_that_is_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a call in another thread would wait for ever."""
+
+    def interrupted(pending: Pending[object], timeout: float | None = None) -> object:
+        raise KeyboardInterrupt
+
+    client = outfitter.shared()
+    waiting = client.run(["sleep", "60"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Pending, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+    with pytest.raises(outfitter.SessionExpired):
+        waiting.result(timeout=30 * SECOND)
+    client._thread.join(30 * SECOND)
+    assert not client._thread.is_alive()

@@ -208,11 +208,9 @@ class SharedClient:
                 return
             self._closed = True
             ending = self._begin(None)
-        try:
-            ending.result()
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+            ending._future.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
+        ending.result()  # after Ctrl-C the thread goes on: others may wait for their calls
+        self._thread.join()
 
     async def aclose(self) -> None:
         """The same, awaited.
