@@ -362,11 +362,15 @@ class RemoteProcess(BlockingProcess):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.closed or self._feed.kept:
             return
-        if kind is None:
-            self.terminate()
-            self.discard()
-        else:
+        if kind is not None:
             self.end()
+            return
+        try:
+            self.terminate()
+        except BaseException:
+            self.end()  # given up while it waits for an answer, or a connection: nobody else would end it
+            raise
+        self.discard()
 
     def discard(self) -> None:
         """Drops output that waits or is still to come, so that it does not slow the command down.

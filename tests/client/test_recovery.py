@@ -241,6 +241,28 @@ async def test_terminate_is_sent_again_because_it_can_be(peer: Peer) -> None:
 
 
 @with_a_peer(resumable=True)
+async def test_command_ends_with_its_block_also_if_that_is_given_up(peer: Peer) -> None:
+    async def block() -> None:
+        async with peer.client.start(["x"], cwd="/"):
+            peer.hang_up()
+            await peer.until(lambda: peer.client.state == "recovering")
+
+    running = asyncio.ensure_future(block())
+    started = await peer.request("process/start")
+    peer.answer(started, {"processId": started["params"]["processId"], "sandboxType": "none"})
+    await peer.until(lambda: peer.dials > 1)  # the end of the block waits for a connection
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    peer.unreachable = False
+    await resumed(peer)
+    peer.answer(await peer.request("process/read"), page(next_seq=1))
+    ended = await peer.request("process/terminate")
+    assert ended["params"]["processId"] == started["params"]["processId"]
+    peer.answer(ended, {"running": True})
+
+
+@with_a_peer(resumable=True)
 async def test_new_calls_wait_for_one_shared_way_back(peer: Peer) -> None:
     peer.unreachable = True
     peer.cut()

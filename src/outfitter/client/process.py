@@ -113,11 +113,15 @@ class RemoteProcess(ProcessState):
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.closed or self._feed.kept:
             return
-        if kind is None:
-            await self.terminate()
-            self.discard()
-        else:
+        if kind is not None:
             self.end()
+            return
+        try:
+            await self.terminate()
+        except BaseException:
+            self.end()  # given up while it waits for an answer, or a connection: nobody else would end it
+            raise
+        self.discard()
 
     # Events
 
