@@ -194,6 +194,21 @@ async def test_draining_waits_for_those_there_are_and_refuses_others(pool: Pool)
     await until(lambda: pool.status()["slots"] == {}, "the slots are stopped")
 
 
+def test_a_pool_is_for_one_block(own_root: Path) -> None:
+    """A second one would look after executors that it cannot have, and never end."""
+
+    async def main() -> None:
+        pool = Pool("local", size=1)
+        async with pool:
+            with pytest.raises(SettingInvalid, match="a pool is for one block"):
+                await pool.__aenter__()
+        with pytest.raises(SettingInvalid, match="a pool is for one block"):
+            await pool.__aenter__()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())
+
+
 def test_closing_a_pool_loses_what_is_held(own_root: Path) -> None:
     async def scenario() -> None:
         async with Pool("local", size=1) as pool:

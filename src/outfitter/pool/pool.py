@@ -25,7 +25,14 @@ from ..core.leases import (
     Leases,
     Transition,
 )
-from ..errors import CapabilityMissing, EngineFailed, LeaseRefused, OutfitterError, RequestFailed
+from ..errors import (
+    CapabilityMissing,
+    EngineFailed,
+    LeaseRefused,
+    OutfitterError,
+    RequestFailed,
+    SettingInvalid,
+)
 from ..log import fault, note
 from ..record import replace
 from .control import Control
@@ -120,6 +127,7 @@ class Pool:
         self._quiet = asyncio.Event()  # set while there are no leases
         self._quiet.set()
         self._acting = False
+        self._entered = False
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -135,6 +143,8 @@ class Pool:
     # Life
 
     async def __aenter__(self) -> Self:
+        if self._entered:
+            raise SettingInvalid("a pool is for one block: make another one")
         if self._engine is None:
             self._engine = engine(self._settings)
         try:
@@ -145,6 +155,7 @@ class Pool:
             self._control.close()
             await self._engine.aclose()
             raise
+        self._entered = True
         self._spawn(self._tick())
         return self
 
