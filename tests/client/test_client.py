@@ -99,6 +99,19 @@ async def test_the_reference_is_not_asked_more_than_it_has_room_for(peer: Peer) 
 
 
 @with_a_peer()
+async def test_what_nobody_waits_for_takes_the_references_room_until_it_is_answered(peer: Peer) -> None:
+    for call in await ahead(peer, MAX_AHEAD):
+        call.cancel()
+    [next_one] = await ahead(peer, 1)
+    assert len(peer.requests) == MAX_AHEAD
+    for _ in range(MAX_AHEAD // 2):
+        peer.answer(await peer.request("m"), 1)
+    await peer.until(lambda: len(peer.requests) == MAX_AHEAD // 2 + 1)
+    peer.answer(peer.requests[-1], 2)
+    assert await next_one == 2
+
+
+@with_a_peer()
 async def test_who_waits_for_room_is_told_that_the_connection_is_lost(peer: Peer) -> None:
     calls = await ahead(peer, MAX_AHEAD + 1)
     peer.cut()

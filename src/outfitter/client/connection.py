@@ -53,6 +53,7 @@ class ClientConnection:
         self._pending: dict[int | str, asyncio.Future[Json]] = {}
         self.ahead = MAX_AHEAD  # how many requests may wait; whoever knows the server sets it
         self._ahead = 0
+        self._unheard: set[int | str] = set()  # requests among them for whose answer nobody waits any more
         self._full = False  # until half of them are answered: to wake everybody for each would take long
         self._next_id = 1
         self._failure: Disconnected | None = None
@@ -86,10 +87,17 @@ class ClientConnection:
             return await answer
         finally:
             self._pending.pop(ident, None)
-            self._ahead -= counts
-            if self._full and self._ahead <= self.ahead // 2:
-                self._full = False
-                self.drained()
+            if counts and answer.cancelled() and self.ahead == MAX_AHEAD:
+                self._unheard.add(ident)  # the reference has it to answer all the same
+            elif counts:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """A request is answered."""
+        self._ahead -= 1
+        if self._full and self._ahead <= self.ahead // 2:
+            self._full = False
+            self.drained()
 
     def check(self) -> None:
         """Raises Disconnected when the connection is gone."""
@@ -170,7 +178,10 @@ class ClientConnection:
 
     def _answered(self, reply: jsonrpc.Reply) -> None:
         answer = self._pending.get(reply.id)
-        if answer is None or answer.done():
+        if reply.id in self._unheard:
+            self._unheard.discard(reply.id)
+            self._make_room()
+        elif answer is None or answer.done():
             note("client", "<", "an answer that matches no request")
         elif reply.error is not None:
             error = reply.error
