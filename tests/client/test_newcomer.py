@@ -356,6 +356,19 @@ def test_bad_argument_is_refused_at_the_call(
             plain.run(command, on_output=print, **options)
 
 
+def test_what_no_request_can_carry_is_refused_at_the_call() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            for value in (math.inf, math.nan):
+                with pytest.raises(InvalidParams, match="environment/status cannot be sent"):
+                    await client.call("environment/status", {"value": value})
+            with pytest.raises(TypeError, match="sandbox is made with"):
+                client.files.within(7)  # type: ignore[arg-type]
+            assert await client.status() == "ready"
+
+    run(main())
+
+
 def test_bad_arguments_of_the_other_calls_are_refused_before_anything_is_sent() -> None:
     async def main() -> None:
         async with client_here() as client:
@@ -385,6 +398,8 @@ def test_bad_arguments_of_the_other_calls_are_refused_before_anything_is_sent() 
                 (lambda: process.terminate(grace=-1), InvalidParams, "grace must not be"),
                 (lambda: process.resize(None, 9), InvalidParams, "rows must not"),  # type: ignore[arg-type]
                 (lambda: process.write(7), TypeError, "bytes or text"),  # type: ignore[arg-type]
+                (lambda: files.read("\ud800"), InvalidParams, "no file can have the name"),
+                (lambda: client.run(["x"], timeout=10**400), InvalidParams, "longer than a clock"),
                 (lambda: files.read("x", limit=-1), InvalidParams, "limit must not be"),
                 (lambda: files.read_lines("x", -1), InvalidParams, "start must not be"),
                 (lambda: files.read_lines("x", 0, "1"), TypeError, "count is a whole"),  # type: ignore[arg-type]

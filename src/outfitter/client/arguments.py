@@ -67,6 +67,10 @@ def place(path: Place) -> str:
         raise TypeError(f"a path is text or a PathLike of text, not {type(path).__name__}")
     if "\0" in text:
         raise InvalidParams(f"the path {text!r} contains a NUL byte")
+    try:
+        text.encode(errors="surrogateescape")  # names of files need not be UTF-8
+    except UnicodeEncodeError:
+        raise InvalidParams(f"no file can have the name {text!r}") from None
     return text
 
 
@@ -99,6 +103,10 @@ def seconds(what: str, value: float | None) -> None:
         raise TypeError(f"{what} is a number of seconds, not {value!r}")
     if not value >= 0:
         raise InvalidParams(f"{what} must not be below 0, and is {value!r}")
+    try:
+        float(value)
+    except OverflowError:
+        raise InvalidParams(f"{what} is longer than a clock can count") from None
 
 
 def milliseconds(what: str, value: float) -> int:

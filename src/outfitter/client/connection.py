@@ -64,7 +64,7 @@ class ClientConnection:
     # Calls
 
     async def call(self, method: str, params: Json) -> Json:
-        """The result of a request. Raises RequestFailed, Disconnected, LocalProtocolError."""
+        """The result of a request. Raises RequestFailed, InvalidParams, Disconnected, LocalProtocolError."""
         counts = method not in _WAITING
         while self._failure is None and (self.transport.buffered > HIGH or (counts and self._full)):
             # A peer that reads slowly slows its callers down; nothing piles up here.
@@ -73,7 +73,10 @@ class ClientConnection:
         self.check()
         ident = self._next_id
         self._next_id += 1
-        message = jsonrpc.request(ident, method, params, current())
+        try:
+            message = jsonrpc.request(ident, method, params, current())
+        except ValueError as error:  # of infinity, say
+            raise InvalidParams(f"{method} cannot be sent: {error}") from None
         if len(message) > MAX_MESSAGE:
             raise LocalProtocolError(
                 f"{method} needs a message of {len(message)} bytes, and the limit is {MAX_MESSAGE}"

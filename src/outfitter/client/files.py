@@ -111,6 +111,10 @@ class Files(Transfers):
         `cwd` is the directory that such a command would run in: the workspace, and where relative patterns
         start. Raises SettingInvalid.
         """
+        from ..core.sandbox import Sandbox
+
+        if not isinstance(sandbox, Sandbox):
+            raise TypeError(f"sandbox is made with outfitter.Sandbox, and is {sandbox!r}")
         told = wire_sandbox(sandbox, self._session.resolve(cwd))
         return Files(self._session, told, self._handles)
 
