@@ -12,6 +12,7 @@ import pytest
 
 from outfitter import sync
 from outfitter.errors import LeaseRefused, SessionExpired, SettingInvalid
+from tests.support.machine import SECOND
 
 
 def test_leases_and_tasks_in_plain_calls(own_root: Path) -> None:
@@ -40,6 +41,25 @@ def test_leases_and_tasks_in_plain_calls(own_root: Path) -> None:
         pool.drain()
         with pytest.raises(LeaseRefused, match="draining"), pool.lease():
             pytest.fail("the block must not run")
+
+
+@pytest.mark.parametrize("when", ["it is given", "it is given back"])
+def test_lease_is_given_back_if_ctrl_c_comes_when(
+    when: str, own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with sync.Pool("local", size=1, limits="none") as pool:
+        lease = pool.lease()
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+            if when == "it is given":
+                patch.setattr(lease, "_kind", interrupted)
+            with lease:
+                patch.setattr(pool._background, "call", interrupted)
+        with pool.lease(queue_timeout=30 * SECOND) as client:
+            assert client.run(["true"]).ok
+        assert lease.state == "done"
 
 
 def test_items_are_read_in_a_thread_of_their_own(own_root: Path) -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ..blocking import Background, refuse_in_a_loop
+from ..core.leases import LEASED
 from .pool import Pool
 
 if TYPE_CHECKING:
@@ -227,14 +228,24 @@ class PlainLease(Generic[S]):
         self._background.call(self._lease.fenced)
 
     def __enter__(self) -> S:
-        def undo(_: object) -> None:
-            self._background.begin(lambda: self._lease.__aexit__(None, None, None))
-
-        client = self._background.call(self._lease.__aenter__, undo=undo)
-        return self._kind(self._background, client)
+        try:
+            client = self._background.call(self._lease.__aenter__, undo=lambda _: self._give_back())
+            return self._kind(self._background, client)
+        except BaseException:
+            self._give_back()  # Ctrl-C may come when the executor has been given
+            raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._background.call(lambda: self._lease.__aexit__(kind, error, trace))
+        try:
+            self._background.call(lambda: self._lease.__aexit__(kind, error, trace))
+        except BaseException:
+            self._give_back()  # Ctrl-C may come before anybody was asked to
+            raise
+
+    def _give_back(self) -> None:
+        """Without waiting. Nothing happens if the lease is over already."""
+        if self._lease.state == LEASED:
+            self._background.begin(lambda: self._lease.__aexit__(None, None, None))
 
 
 def close_leased(client: Any) -> None:
