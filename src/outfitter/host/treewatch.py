@@ -109,7 +109,7 @@ class TreeWatch:
         self._folders: dict[str, _Folder] = {}
         self._queue: list[str] = []  # folders that appeared and are to be listed
         self._listing = True  # a thread is at it; until `begin`, the one that arms
-        self._gone: list[str] = []  # what went while a thread was listing
+        self._gone: set[str] = set()  # what went while a thread was listing
         self._lost = False  # events got lost: all is to be listed again
         self._again: Timer | None = None
         self._closed = False
@@ -212,7 +212,7 @@ class TreeWatch:
         fresh: list[_Folder] = []
         for folder, names in listing.folders:
             parent = self._folders.get(folder.path.rpartition("/")[0])
-            if any(_is_within(folder.path, gone) for gone in self._gone) or (folder.path and parent is None):
+            if _is_within(folder.path, self._gone) or (folder.path and parent is None):
                 self._let_go([folder])
                 continue
             self._forget(folder.path)
@@ -223,7 +223,7 @@ class TreeWatch:
             fresh.append(folder)
         if tell:
             for path, is_folder in listing.found:
-                if not any(_is_within(path, gone) for gone in self._gone):
+                if not _is_within(path, self._gone):
                     self.changes.add(path, CREATED, folder=is_folder)
         if not listing.complete:
             self.incomplete = True
@@ -370,7 +370,7 @@ class TreeWatch:
     def _forget(self, path: str) -> None:
         """A folder is gone, with all below it."""
         if self._listing:
-            self._gone.append(path)
+            self._gone.add(path)
         if path not in self._folders:
             return
         above, _, name = path.rpartition("/")
@@ -406,8 +406,12 @@ class TreeWatch:
         self._drop()
 
 
-def _is_within(path: str, folder: str) -> bool:
-    return not folder or path == folder or path.startswith(folder + "/")
+def _is_within(path: str, folders: set[str]) -> bool:
+    """Whether a path is one of these or lies below one, "" being the root. Both may be thousands: it looks at
+    the folders above the path, not at each of those."""
+    while path and path not in folders:
+        path = path.rpartition("/")[0]
+    return path in folders
 
 
 def _nothing(_: object, __: BaseException | None) -> None:
