@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import random
 import shutil
@@ -391,6 +392,42 @@ def test_changes_are_told_as_they_are_made(watched: Watched, server: Server) -> 
         within = [change for change in told if change[0].startswith("d/") and command == "rm -r d"]
         assert sorted(set(told) - set(within)) == sorted(expected), command
         watched.forget()
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Has two names change places, at once (renameat2 with RENAME_EXCHANGE)."""
+    here = -100  # AT_FDCWD
+    assert ctypes.CDLL(None).renameat2(here, os.fsencode(one), here, os.fsencode(other), 2) == 0
+
+
+def test_two_files_that_change_places_stay(watched: Watched, server: Server, tmp_path: Path) -> None:
+    with frozen(server):
+        exchange(tmp_path / "g", tmp_path / "d/f")
+        exchange(tmp_path / "d/f", tmp_path / "g")
+    watched.wait("g", "modified")
+    watched.wait("d/f", "modified")
+    watched.forget()
+    run("echo x > g; echo x > d/f", tmp_path)
+    assert sorted(watched.settled()) == [("d/f", "modified"), ("g", "modified")]
+
+
+def test_two_folders_that_change_places_stay_and_are_watched(watched: Watched, tmp_path: Path) -> None:
+    run("mkdir e; touch e/x", tmp_path)
+    watched.wait("e/x", "created")
+    watched.forget()
+    exchange(tmp_path / "e", tmp_path / "d/in")
+    watched.wait("d/in/x", "created")
+    run("touch e/new d/in/new", tmp_path)
+    watched.wait("e/new", "created")
+    watched.wait("d/in/new", "created")
+    assert applied({"e", "e/x", "d", "d/f", "d/in", "g"}, watched.settled()) == tree(tmp_path)
+
+
+def test_one_that_took_a_place_and_went_on_is_gone(watched: Watched, server: Server, tmp_path: Path) -> None:
+    with frozen(server):
+        run("mv d/f g; mv g h; mv h g; rm g", tmp_path)
+    watched.wait("g", "removed")
+    assert applied({"d", "d/f", "d/in", "g"}, watched.settled()) == {"d", "d/in"}
 
 
 def test_what_comes_and_goes_in_between_is_not_told(wire: Wire, server: Server, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ _AGAIN_SECONDS = 1.0
 class _Folder:
     """A watched folder; `path` is relative to the root, which is ""."""
 
-    __slots__ = ("below", "held", "names", "path", "watch")
+    __slots__ = ("below", "held", "names", "path", "replaced", "watch")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -56,6 +56,7 @@ class _Folder:
         self.names: Names | None = None  # None while it is being listed
         self.held: list[tuple[int, str]] = []  # what happened meanwhile
         self.below: set[str] = set()  # names of watched folders in it
+        self.replaced = ""  # the name that was taken last by something that moved there
 
     def inner(self, name: str) -> str:
         return f"{self.path}/{name}" if self.path else name
@@ -110,6 +111,7 @@ class TreeWatch:
         self._queue: list[str] = []  # folders that appeared and are to be listed
         self._listing = True  # a thread is at it; until `begin`, the one that arms
         self._gone: set[str] = set()  # what went while a thread was listing
+        self._sought: dict[str, object] = {}  # names that may be there again, and the look at each
         self._lost = False  # events got lost: all is to be listed again
         self._again: Timer | None = None
         self._closed = False
@@ -331,6 +333,7 @@ class TreeWatch:
         if bits & (CREATE | MOVED_TO):
             if bits & MOVED_TO and name in names:
                 # It took the place of another one, of which nothing else is said.
+                folder.replaced = name
                 if is_folder:
                     self.changes.add(path, REMOVED, folder=True)
                     self.changes.add(path, CREATED, folder=True)
@@ -346,9 +349,26 @@ class TreeWatch:
             self.changes.add(path, REMOVED, folder=is_folder)
             if is_folder:
                 self._forget(path)
+            self._sought.pop(path, None)
+            if name == folder.replaced:
+                self._look_for(folder, names, name)
         elif name in names:
             # A file that is open but has no name any more, or none yet, is changed under a name nobody knows.
             self.changes.add(path, MODIFIED)
+
+    def _look_for(self, folder: _Folder, names: Names, name: str) -> None:
+        """Of two that change places (RENAME_EXCHANGE) the kernel says the same as of two renames in a row:
+        one took the other's place, and went on from there. A look tells whether the other one is there."""
+        path = folder.inner(name)
+        look = self._sought[path] = object()
+
+        def looked(found: os.stat_result, failure: BaseException | None) -> None:
+            if self._sought.get(path) is look:  # else it went once more
+                del self._sought[path]
+                if failure is None and name not in names:
+                    self.event(folder, MOVED_TO | (ISDIR if stat.S_ISDIR(found.st_mode) else 0), name)
+
+        self._workers.run(lambda: os.lstat(self.full(path)), looked)
 
     def _appeared(self, path: str, *, moved: bool) -> None:
         if moved:
