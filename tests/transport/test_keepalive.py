@@ -125,6 +125,47 @@ def test_a_peer_that_is_silent_after_it_was_not_read_is_gone(line: Line) -> None
     assert line.receiver.lost_for == ["the client stopped responding"]
 
 
+# Another one asks for the session
+
+
+def test_a_peer_that_is_asked_and_silent_is_gone(line: Line) -> None:
+    transport = line.upgrade()
+    line.loop.advance(1)
+    transport.probe(5)
+    line.loop.advance(5)
+    assert line.receiver.lost_for == [
+        "the client did not answer when another connection asked for its session"
+    ]
+
+
+def test_a_peer_that_is_asked_and_not_read_is_not_blamed_for_it(line: Line) -> None:
+    transport = line.upgrade()
+    transport.pause_reading()
+    line.loop.advance(1)
+    transport.probe(5)
+    assert line.peer.recv(100) == PING
+    line.peer.sendall(PONG)
+    line.loop.advance(5)
+    assert line.receiver.lost_for == []
+    transport.resume_reading()
+    line.loop.tick()
+    line.loop.advance(1)
+    transport.probe(5)
+    line.loop.advance(5)
+    assert len(line.receiver.lost_for) == 1
+
+
+def test_a_peer_that_is_asked_and_takes_nothing_is_gone_though_it_is_not_read(line: Line) -> None:
+    transport = line.upgrade()
+    while not transport.buffered:
+        transport.send(bytes(1 << 20))
+    transport.pause_reading()
+    line.loop.advance(1)
+    transport.probe(5)
+    line.loop.advance(5)
+    assert len(line.receiver.lost_for) == 1
+
+
 def test_a_peer_that_takes_nothing_for_five_minutes_is_gone(line: Line) -> None:
     transport = line.upgrade()
     while not transport.buffered:

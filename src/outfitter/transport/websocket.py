@@ -307,6 +307,8 @@ class WebSocketTransport(Outgoing):
         self._loop.call_later(seconds, self._probed, since)
 
     def _probed(self, since: float) -> None:
+        if self._hold and not self._outbox:
+            return  # what we do not read cannot be heard; who wants the session asks again
         if not self._gone and self.heard < since and self._moved < since:
             self._lose("the client did not answer when another connection asked for its session")
 
