@@ -18,6 +18,7 @@ import outfitter
 from outfitter import CapabilityMissing, Client, Disconnected, InvalidParams, RequestFailed
 from outfitter.client import transfer
 from outfitter.client.files import FolderEntry
+from outfitter.client.openfile import RemoteFile
 from outfitter.errors import FileChanged
 from outfitter.protocol.codes import NOT_FOUND
 from tests.client.peer import Peer, with_a_peer
@@ -503,6 +504,64 @@ async def test_file_that_is_opened_as_soon_as_there_is_a_connection_is_written(p
     closing = asyncio.ensure_future((await starting).close())
     peer.answer(await peer.request("fs/close"), {})
     await closing
+
+
+async def ten_bytes(peer: Peer) -> RemoteFile:
+    """A file of ten bytes, open for reading."""
+    starting = asyncio.ensure_future(peer.client.files.open("/a"))
+    peer.answer(await peer.request("fs/open"), {"handleId": "f1"})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 10, 5))
+    return await starting
+
+
+@with_a_peer(resumable=True)
+async def test_read_that_waited_for_the_next_connection_waits_for_the_file_too(peer: Peer) -> None:
+    file = await ten_bytes(peer)
+    under_way = asyncio.ensure_future(file.read_at(0, 5))
+    await peer.request("fs/readBlock")
+    peer.cut()
+    await peer.until(lambda: peer.client.state != "connected")
+    later = asyncio.ensure_future(file.read_at(5, 5))
+    await peer.greet()
+    await peer.until(lambda: len(peer.requests) == 2)
+    again, early = sorted(peer.requests, key=lambda one: str(one["method"]))
+    assert (again["method"], early["method"]) == ("fs/open", "fs/readBlock")
+    peer.requests.clear()
+    peer.refuse(early, NOT_FOUND, "unknown file handle `f1`")
+    peer.answer(again, {"handleId": again["params"]["handleId"]})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 10, 5))
+    for _ in range(2):
+        block = await peer.request("fs/readBlock")
+        assert block["params"]["handleId"] == again["params"]["handleId"]
+        start = block["params"]["offset"]
+        peer.answer(block, {"chunk": b64(b"0123456789"[start : start + 5]), "eof": False})
+    assert await asyncio.gather(under_way, later) == [b"01234", b"56789"]
+
+
+@with_a_peer(resumable=True)
+async def test_nobody_reads_another_file_that_took_the_name(peer: Peer) -> None:
+    file = await ten_bytes(peer)
+    reading = [asyncio.ensure_future(file.read_at(place, 5)) for place in (0, 5)]
+    for _ in reading:
+        await peer.request("fs/readBlock")
+    peer.cut()
+    await peer.greet()
+    opening_again = await peer.request("fs/open")
+    peer.answer(opening_again, {"handleId": opening_again["params"]["handleId"]})
+    asked = await peer.request("fs/getMetadata")
+    reading.append(asyncio.ensure_future(file.read_at(0, 10)))  # before it is known which file it is
+    peer.refuse(await peer.request("fs/readBlock"), NOT_FOUND, "unknown file handle `f1`")
+    peer.answer(asked, opening(peer, 10, 6))
+    closed = 0
+    while closed < len(reading):
+        await peer.until(lambda: bool(peer.requests))
+        request = peer.requests.pop(0)
+        closed += request["method"] == "fs/close"
+        peer.answer(request, opening(peer, 10, 6) if request["method"] == "fs/getMetadata" else {})
+        assert request["method"] != "fs/readBlock"
+    for one in reading:
+        with pytest.raises(FileChanged):
+            await one
 
 
 @with_a_peer(resumable=True)
