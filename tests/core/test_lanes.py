@@ -135,3 +135,76 @@ def test_thousand_writes_of_one_path_run_one_after_the_other() -> None:
     assert [lanes.add(one) for one in claims] == [True] + [False] * 999
     for one, following in pairwise(claims):
         assert lanes.done(one) == [following]
+
+
+# A client that loses its connection
+
+
+@given(requests=requests, later=requests, width=st.integers(1, 5), choices=st.lists(st.integers(0, 99)))
+def test_who_comes_back_waits_for_what_is_being_changed_and_all_run(
+    requests: list[tuple[list[str], list[str], list[str]]],
+    later: list[tuple[list[str], list[str], list[str]]],
+    width: int,
+    choices: list[int],
+) -> None:
+    lanes = Lanes(width)
+    chance = iter(choices)
+    wanted: dict[Claim, tuple[list[str], list[str], list[str]]] = {}
+    running: list[Claim] = []
+    finished: set[Claim] = set()
+
+    def add(request: tuple[list[str], list[str], list[str]]) -> None:
+        looks, changes, makes = request
+        one = Claim(tuple(looks), tuple(changes), nothing, tuple(makes))
+        wanted[one] = request
+        if lanes.add(one):
+            running.append(one)
+
+    def end() -> None:
+        one = running.pop(next(chance, 0) % len(running))
+        finished.add(one)
+        running.extend(lanes.done(one))
+
+    for request in requests:
+        add(request)
+    for _ in range(next(chance, 0) % (len(requests) + 1)):
+        if running:
+            end()
+    before = [one for one in wanted if one not in finished]
+    old = list(running)
+    running += lanes.abandon()
+    assert len(running) - len(old) <= width
+    for request in later:
+        add(request)
+    while running:
+        for one in running:
+            # Of those before, who only looked is waited for no more.
+            earlier = (
+                [two for two in before if two.holds and two not in finished] if one not in before else []
+            )
+            assert not any(must_wait(wanted[one], wanted[two]) for two in earlier)
+        assert sum(one not in old for one in running) <= width
+        end()
+    assert finished == wanted.keys()
+    assert len(lanes) == 0
+
+
+def test_who_comes_back_has_the_whole_width() -> None:
+    lanes = Lanes(2)
+    stuck = [claim(changes=f"/{number}") for number in range(2)]
+    assert [lanes.add(one) for one in stuck] == [True, True]
+    assert lanes.abandon() == []
+    write, other, third = claim(changes="/0"), claim(changes="/2"), claim(changes="/3")
+    assert [lanes.add(one) for one in (write, other, third)] == [False, True, True]
+    assert lanes.done(stuck[0]) == []
+    assert lanes.done(other) == [write]
+
+
+def test_who_comes_back_does_not_wait_for_a_walk_that_nobody_wants() -> None:
+    lanes = Lanes(2)
+    walk, removal = claim(looks="/a"), claim(changes="/a/b")
+    assert [lanes.add(one) for one in (walk, removal)] == [True, False]
+    assert lanes.abandon() == [removal]
+    assert not lanes.add(claim(changes="/a/b"))
+    assert lanes.add(claim(changes="/a/c"))
+    assert lanes.done(walk) == []

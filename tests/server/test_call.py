@@ -20,6 +20,7 @@ from outfitter.server.connection import Connection
 from outfitter.server.files import FileWork
 from outfitter.server.limits import ANSWERS_BYTES
 from outfitter.server.services import Services
+from outfitter.server.session import Session
 from outfitter.server.settings import ServerSettings
 
 
@@ -159,6 +160,7 @@ def test_a_fault_after_file_work_is_answered_too(
         else:
             loop.call_later(0.001, end)
 
+    connection.session = Session("s", 0, "somebody", services.sessions)
     FileWork(connection, services).run(call(connection), lambda: None, finish=fails)
     end()
     loop.run()

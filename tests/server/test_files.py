@@ -267,6 +267,27 @@ def test_what_has_not_begun_when_its_connection_is_lost_is_not_done_later(
     assert (kept.read_bytes(), removed.read_bytes()) == (b"new", b"new")
 
 
+def test_what_comes_over_the_next_connection_waits_for_what_is_still_being_changed(
+    own: Server, tmp_path: Path
+) -> None:
+    folder, moved = tmp_path / "folder", tmp_path / "moved"
+    folder.mkdir()
+    first = Wire(own.url)
+    session = first.handshake()["sessionId"]
+    stuck = Stuck(folder / "fifo")
+    stuck.write(first)
+    first.close()
+    with Wire(own.url) as second:
+        second.handshake(session)
+        move = {"sourcePath": folder.as_uri(), "destinationPath": moved.as_uri()}
+        moving = second.request("fs/rename", move)
+        second.call("fs/writeFile", written(tmp_path / "other", b"x"))
+        assert folder.exists()
+        assert stuck.release() == stuck.data
+        assert second.answer(moving)["result"] == {}
+    assert moved.exists()
+
+
 def test_writes_that_wait_for_a_disk_are_bounded(own: Server, tmp_path: Path) -> None:
     size, count = 12 << 20, 24  # 400 MB of text
     data = content(size)

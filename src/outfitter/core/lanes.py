@@ -21,7 +21,7 @@ class Claim:
     waits for nobody.
     """
 
-    __slots__ = ("_changes", "_holds", "_looks", "_touches", "begin", "blockers", "blocks")
+    __slots__ = ("_changes", "_looks", "_touches", "abandoned", "begin", "blockers", "blocks", "holds")
 
     def __init__(
         self,
@@ -31,16 +31,17 @@ class Claim:
         makes: tuple[str, ...] = (),
     ) -> None:
         self.begin = begin
+        self.abandoned = False  # it runs, and takes nobody's place: its client has lost the connection
         self.blockers = 0  # how many that came before have to end first
         self.blocks: list[Claim] = []  # who waits for this one
         self._looks = looks
         self._changes = changes
         self._touches = looks + changes
-        self._holds = changes + makes
+        self.holds = changes + makes
 
     def conflicts(self, earlier: Claim) -> bool:
         # Plain loops: a busy connection asks this a thousand times for each of its requests.
-        for theirs in earlier._holds:
+        for theirs in earlier.holds:
             for mine in self._touches:
                 if _overlap(mine, theirs):
                     return True
@@ -52,7 +53,7 @@ class Claim:
 
     def hides(self, looks: tuple[str, ...]) -> bool:
         """Whether what is there now may not be what is there when this one is done."""
-        return any(_overlap(mine, theirs) for theirs in self._holds for mine in looks)
+        return any(_overlap(mine, theirs) for theirs in self.holds for mine in looks)
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -62,7 +63,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 class Lanes:
-    """The unfinished requests of one connection, in the order they came; at most `width` run at a time."""
+    """The unfinished requests of one client, in the order they came; at most `width` run at a time."""
 
     __slots__ = ("_claims", "_running", "_unblocked", "_width")
 
@@ -96,12 +97,32 @@ class Lanes:
 
     def done(self, claim: Claim) -> list[Claim]:
         """Takes a finished one out; returns those that may begin now."""
-        del self._claims[claim]
-        self._running -= 1
+        if not claim.abandoned:
+            self._running -= 1
+        self._release(claim)
+        return self._ready()
+
+    def abandon(self) -> list[Claim]:
+        """The client has lost its connection. What comes over the next one waits for what is still being
+        changed, but not for those who only look, and has the whole width. Returns those that may begin now.
+        """
+        waiting = set(self._unblocked)
+        for claim in self._claims:
+            claim.abandoned = not claim.blockers and claim not in waiting
+        for claim in [one for one in self._claims if not one.holds]:
+            self._release(claim)
+        self._running = 0
+        return self._ready()
+
+    def _release(self, claim: Claim) -> None:
+        self._claims.pop(claim, None)
         for later in claim.blocks:
             later.blockers -= 1
             if not later.blockers:
                 self._unblocked.append(later)
+        claim.blocks.clear()
+
+    def _ready(self) -> list[Claim]:
         ready = []
         while self._unblocked and self._running < self._width:
             self._running += 1

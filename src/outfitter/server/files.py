@@ -72,7 +72,12 @@ class FileWork:
         self._workers: Workers = services.workers
         self._services = services
         self._descriptors = services.sessions.descriptors
-        self._lanes = Lanes(FILE_WIDTH)
+        session = channel.session
+        assert session is not None, "the handshake guarantees a session"
+        if session.lanes is None:
+            session.lanes = Lanes(FILE_WIDTH)
+        # Those of the session: what was begun for its last connection may still change files.
+        self._lanes = session.lanes
         self._gone = False
         self._waiting_bytes = 0
         self.handles: dict[str, Handle] = {}
@@ -270,6 +275,8 @@ class FileWork:
         for stream in self._streams:
             stream.abandon()
         self._streams.clear()
+        for ready in self._lanes.abandon():
+            ready.begin()
 
 
 class _Stream:

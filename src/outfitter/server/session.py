@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..contract.base import Base
+    from ..core.lanes import Lanes
     from ..core.launch import Launch
     from ..core.output import Chunk, Page
     from ..core.snapshots import SnapshotCache
@@ -112,6 +113,7 @@ class Session:
         self.detached_at: float | None = None  # on the loop's clock, while no client holds it
         self.operates = False  # it only looks after what others have started
         self.snapshots: SnapshotCache | None = None  # of shells, if its clients have asked for some
+        self.lanes: Lanes | None = None  # of its file requests, over all its connections, if there were any
         self._registry = registry
         self._loop = registry.loop
         self._notices: dict[Process, Notices] = {}
