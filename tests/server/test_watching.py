@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from outfitter.core.peer import WAITING_LIMIT
 from outfitter.server.limits import CHANGES, WATCHED_FOLDERS, WATCHES
 from outfitter.system import LINUX
 from tests.support.machine import PROC, SECOND, stop, wait_until
@@ -657,6 +658,18 @@ def many_folders(root: Path, count: int) -> None:
             (root / str(number // 100)).mkdir(parents=True)
         else:
             (root / str(number // 100) / str(number)).mkdir()
+
+
+def test_a_name_is_free_when_too_many_requests_wait(wire: Wire, tmp_path: Path) -> None:
+    wire.start("waits", ["/bin/cat"], pipeStdin=True)
+    read = {"processId": "waits", "afterSeq": 0, "waitMs": 60_000}
+    waiting = [wire.request("process/read", read) for _ in range(WAITING_LIMIT)]
+    watch = {"watchId": "w", "path": tmp_path.as_uri()}
+    assert "requests of this connection are waiting" in wire.error("fs/watch", watch)["message"]
+    wire.call("process/terminate", {"processId": "waits"})
+    for ident in waiting:
+        wire.answer(ident)
+    assert wire.call("fs/watch", watch) == {"watching": True}
 
 
 def test_too_large_a_tree_is_refused_and_one_that_grows_too_large_is_told(

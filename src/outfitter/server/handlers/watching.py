@@ -61,6 +61,7 @@ def watch(call: Call, params: WatchParams) -> Later:
     bounds = confined(call, params.sandbox)
     path, watch_id = native(params.path), params.watch_id
     watches = call.feature(Watches)
+    call.later()  # before the name is taken: too many may wait
     reserved = watches.reserve(
         watch_id, path, params.recursive, _rules(params.ignore), params.debounce_ms / 1000, bounds
     )
