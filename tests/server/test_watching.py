@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -554,6 +555,31 @@ def test_the_end_of_what_is_watched_is_told_last(
     run("mkdir -p w; touch w/x", tmp_path)
     assert news(wire, "fs/changed") == []
     assert wire.call("fs/unwatch", {"watchId": watched.watch_id}) == {}
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a file, behind what is mounted there."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    (folder / "behind").touch()
+    if subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=False).returncode != 0:
+        pytest.skip("this root may not mount")
+    (folder / "in/deep").mkdir(parents=True)
+    yield folder
+    subprocess.run(["umount", folder], check=False, capture_output=True)
+
+
+def test_what_was_mounted_is_told_as_gone_and_what_it_hid_is_watched(wire: Wire, mounted: Path) -> None:
+    watched = Watched(wire, mounted.parent)
+    subprocess.run(["umount", mounted], check=True)
+    watched.wait("mounted/behind", "created")
+    run("touch new", mounted)
+    watched.wait("mounted/new", "created")
+    known = {"mounted", "mounted/in", "mounted/in/deep"}
+    assert applied(known, watched.settled()) == tree(mounted.parent)
 
 
 def test_debounce_collects_from_the_first_change_on(wire: Wire, tmp_path: Path) -> None:

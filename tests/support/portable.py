@@ -70,7 +70,10 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "it starts its command by Linux's own way": (
         "server/test_fence.py::test_who_froze_after_it_was_asked_starts_nothing",
     ),
-    "it mounts something": ("host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",),
+    "it mounts something": (
+        "host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",
+        "server/test_watching.py::test_what_was_mounted_is_told_as_gone_and_what_it_hid_is_watched",
+    ),
     "statx tells when a file was made": (
         "contract/setup/test_setups.py::test_a_worktree_that_was_made_again_is_set_up_again",
         "host/test_files.py::test_birth_is_told_whether_links_are_followed_or_not",

@@ -319,10 +319,22 @@ class TreeWatch:
     def _about_itself(self, folder: _Folder, bits: int) -> None:
         if not folder.path and bits & (DELETE_SELF | MOVE_SELF | IGNORED | UNMOUNT):
             self._root_gone()
-        elif bits & (IGNORED | UNMOUNT):
+        elif bits & UNMOUNT:
+            self._unmounted(folder)
+        elif bits & IGNORED:
             self._forget(folder.path)
         elif not folder.path and bits & ATTRIB and self._only is None:
             self.changes.add("", MODIFIED)
+
+    def _unmounted(self, folder: _Folder) -> None:
+        """What was mounted is gone, with all that was in it; the folder that it hid is there again."""
+        self.changes.add(folder.path, REMOVED, folder=True)
+        self._forget(folder.path)
+        above, _, name = folder.path.rpartition("/")
+        parent = self._folders.get(above)
+        if parent is not None and parent.names is not None:
+            parent.names.discard(name)
+            self._look_for(parent, parent.names, name)
 
     def _about(self, folder: _Folder, names: Names, bits: int, name: str) -> None:
         path, is_folder = folder.inner(name), bool(bits & ISDIR)
@@ -357,8 +369,11 @@ class TreeWatch:
             self.changes.add(path, MODIFIED)
 
     def _look_for(self, folder: _Folder, names: Names, name: str) -> None:
-        """Of two that change places (RENAME_EXCHANGE) the kernel says the same as of two renames in a row:
-        one took the other's place, and went on from there. A look tells whether the other one is there."""
+        """Looks whether something has a name that went.
+
+        Of two that change places (RENAME_EXCHANGE) the kernel says the same as of two renames in a row: one
+        took the other's place, and went on from there.
+        """
         path = folder.inner(name)
         look = self._sought[path] = object()
 
