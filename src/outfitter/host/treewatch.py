@@ -6,6 +6,7 @@ is listed, so what appears in between is seen twice rather than not at all. Link
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from .watching import Watching
     from .workers import Workers
 
+# What a machine says that has nothing left: nothing about the folder.
+_SPENT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 _BITS = CREATE | DELETE | MOVED_FROM | MOVED_TO | MODIFY | ATTRIB | DELETE_SELF | MOVE_SELF
 # Events of a folder that is being listed; a folder with more news than this is listed again.
 _HELD = 4096
@@ -166,14 +169,14 @@ class TreeWatch:
             folder = _Folder(path)
             try:
                 entries = self._watch_and_list(folder)
-            except FileFailed:
-                if first:
+            except (FileFailed, OSError) as error:
+                self._watching.remove(self, folder.watch, folder)
+                spent = isinstance(error, FileFailed) or error.errno in _SPENT
+                if (isinstance(error, OSError) and not path) or (spent and first):
                     raise
-                listing.complete = False
-                break
-            except OSError:
-                if not path:
-                    raise
+                if spent:
+                    listing.complete = False
+                    break
                 continue  # it went again, or is not ours to read
             if entries is None:
                 continue
@@ -277,7 +280,9 @@ class TreeWatch:
             self._drop()
             return
         self._again = self._loop.call_later(_AGAIN_SECONDS, self._listed_long_ago)
-        if isinstance(failure, OSError):
+        if isinstance(failure, OSError) and failure.errno in _SPENT:
+            self._lost = True  # and looked for once more
+        elif isinstance(failure, OSError):
             self._root_gone()
         elif failure is not None:
             warn("server", "a watched tree could not be listed again: %s", failure)
