@@ -13,7 +13,8 @@ import outfitter
 from outfitter.client.client import Client
 from outfitter.client.session import RemoteSession
 from outfitter.core.launch import Launch
-from outfitter.errors import RequestFailed
+from outfitter.core.marks import SESSION_NUMBERS
+from outfitter.errors import Refused, RequestFailed
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
 from outfitter.protocol.session import LEFT
@@ -624,6 +625,31 @@ def test_each_session_that_nobody_comes_back_to_expires(
     loop.run()
     sessions.stop()
     assert (len(sessions), caplog.text) == (0, "")
+
+
+def test_as_many_sessions_as_there_are_numbers_make_room_for_more() -> None:
+    loop = HandLoop()
+    sessions = Sessions(loop, ServerSettings(session_retention=600, max_sessions=SESSION_NUMBERS), Pace())
+
+    def come_and_go() -> str:
+        outlet = Outlet()
+        session = sessions.create(outlet)
+        sessions.detach(session, outlet)
+        return session.id
+
+    kept = -1
+    while kept < len(sessions):  # until one has to go for the next
+        kept = len(sessions)
+        come_and_go()
+    last = ""
+    with pytest.raises(Refused, match="try again in a moment"):
+        for _ in range(SESSION_NUMBERS):
+            last = come_and_go()
+    assert (len(sessions), sessions.knows(last)) == (kept, True)
+    loop.advance(1.0)
+    assert sessions.knows(come_and_go())
+    assert (len(sessions), sessions.knows(last)) == (kept, True)
+    sessions.stop()
 
 
 def test_session_that_was_left_ends_with_its_last_command(loop: EpollLoop) -> None:

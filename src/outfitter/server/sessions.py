@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 _REAP_SECONDS = 1.0
 # After what the first client waits for; a start takes the loop for a millisecond.
 _WATCHDOG_SECONDS = 0.05
+# Numbers of sessions that have just ended: nobody else has one until nothing of its session is left, 10 ms
+# or more.
+_ENDING_NUMBERS = 128
 
 
 @record
@@ -74,7 +77,7 @@ class Sessions:
         self.settings = settings
         self.observer = observer
         self.draining = ""  # since when no new sessions are taken
-        self._limit = min(settings.max_sessions, NO_SESSION)
+        self._limit = min(settings.max_sessions, NO_SESSION - _ENDING_NUMBERS)
         self.sharing = sharing or Sharing()
         self._book = SessionBook(self._limit)
         self._sessions: dict[str, Session] = {}
@@ -163,10 +166,12 @@ class Sessions:
             raise Draining(self.draining)
         session_id, principal = _uuid4(), connection.principal
         self.sharing.seen(principal)
+        number = next((one for one in range(NO_SESSION) if one not in self._numbers), None)
+        if number is None:
+            raise Refused("too many sessions have just ended on this exec-server; try again in a moment")
         if self.sharing.several or len(self._book) >= self._limit:
             self._make_room(principal)
         self._book.create(session_id, connection, principal)
-        number = next(n for n in range(NO_SESSION) if n not in self._numbers)
         self._numbers.add(number)
         session = self._sessions[session_id] = Session(session_id, number, principal, self)
         session.opened_ms = int(time.time() * 1000)
