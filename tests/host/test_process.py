@@ -20,7 +20,8 @@ from outfitter.host.process import READ_SIZE, WIDE_CHUNK, WIDE_READ_SIZE, Proces
 from outfitter.host.tree import Trees, new_nonce
 from outfitter.host.unix import Spawner
 from outfitter.loop import EpollLoop
-from tests.support.machine import SECOND, alive, own_descriptors, wait_gone
+from tests.support.handloop import HandLoop
+from tests.support.machine import SECOND, alive, own_descriptors, wait_gone, wait_until
 
 
 class Recorder:
@@ -373,6 +374,38 @@ def test_terminal_that_everybody_closed_can_be_opened_again(host: Host, tmp_path
     fifo.write_text("go\n")
     host.until(lambda: process.closed)
     assert recorder.events == [(1, "pty", b"again\r\n"), (2, "exited", 0), (3, "closed")]
+
+
+def test_terminal_that_everybody_closed_is_looked_at_by_one_timer(host: Host) -> None:
+    loop = HandLoop()
+    script = "exec <&- >&- 2>&-; exec sleep 60"
+    process = Process(
+        "p",
+        Launch("/bin/sh", ["sh", "-c", script], "/", {"PATH": "/usr/bin:/bin"}, rows=24, cols=80),
+        host.marks.new(0),
+        loop=loop,
+        spawner=Spawner(),
+        trees=Trees(loop, host.marks),
+        owner=Recorder(host),
+        budget=Budget(1 << 30),
+        started_ms=0,
+    )
+
+    def looked() -> bool:
+        loop.tick()
+        return loop.waiting > 0
+
+    wait_until(looked, "it is found closed")
+    for _ in range(5):  # as when a client comes back
+        process.hold()
+        process.resume()
+        loop.tick()
+    assert loop.waiting == 1
+    loop.advance(1.0)
+    loop.tick()
+    assert loop.waiting == 1
+    process.terminate()
+    process.discard(5 * SECOND)
 
 
 def test_input_ends_with_the_leader_for_whoever_still_reads_it(host: Host) -> None:

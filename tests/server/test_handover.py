@@ -26,7 +26,7 @@ from tests.support.machine import SECOND, wait_gone
 from tests.support.wire import b64, start_params
 
 # Of a process: what the new server brings itself, and what a process has only inside of a callback.
-PROCESS_LEFT = {"_loop", "_owner", "_trees", "_set_back", "_discarded", "_done", "_late"}
+PROCESS_LEFT = {"_loop", "_owner", "_trees", "_set_back", "_discarded", "_done", "_late", "_left"}
 # Of a session: what belongs to its connection, or to the server.
 SESSION_LEFT = {
     "connection",
@@ -213,6 +213,7 @@ def test_everything_is_handed_over_or_named_here(client: Client, tmp_path: Any) 
             "terminal",
         ]
         for name, process in session.processes.items():
+            assert all(hasattr(taken.processes[name], slot) for slot in Process.__slots__)
             for slot in set(Process.__slots__) - PROCESS_LEFT:
                 alike(slot, getattr(process, slot), getattr(taken.processes[name], slot))
         assert theirs.pace.running == ours.pace.running == 8

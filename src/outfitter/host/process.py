@@ -79,6 +79,7 @@ class Process:
         "_grace",
         "_held_to_the_end",
         "_late",
+        "_left",
         "_linger",
         "_loop",
         "_owner",
@@ -141,6 +142,7 @@ class Process:
         self._discarded = False
         self._widened: bool | None = None  # not tried yet
         self._done: list[int] = []  # descriptors to be closed after the next report
+        self._left = False  # nobody has the terminal, which is looked at again in a moment
         self._linger: Timer | None = None
         self._late: Timer | None = None  # the leader has ended, and its last output is awaited
         self._grace: tuple[float, Timer] | None = None  # when SIGKILL follows SIGTERM
@@ -273,9 +275,12 @@ class Process:
         Closing our end would hang up on it.
         """
         self._loop.remove_reader(fd)
-        self._loop.call_later(_TERMINAL_SECONDS, self._terminal_again)
+        if not self._left:  # else `resume` has looked before its time
+            self._left = True
+            self._loop.call_later(_TERMINAL_SECONDS, self._terminal_again)
 
     def _terminal_again(self) -> None:
+        self._left = False
         # Also after the exit: somebody else may have opened it meanwhile, and prints or closes it later.
         if self._fds[0] >= 0 and not self._paused:
             self._loop.add_reader(self._fds[0], self._readable, 0)

@@ -373,6 +373,7 @@ def _process_of(told: Told, received: Received, sessions: Sessions, session: Ses
     process._done = []
     process._linger = None
     process._late = None
+    process._left = False
     process._grace = None
     process.go_on(told["lingers"], told["killAt"])
     return process
