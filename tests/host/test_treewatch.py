@@ -178,3 +178,18 @@ def test_a_tree_that_cannot_be_listed_again_now_is_listed_later(
     (tmp_path / "root/new").touch()
     watched.go_on()
     assert watched.watch.changes.take() == ([("new", "created")], False)
+
+
+def test_what_no_thread_could_look_at_is_looked_at_later(watched: Watched, tmp_path: Path) -> None:
+    watched.begin()
+    (tmp_path / "root/in").mkdir()
+    watched.loop.tick()
+    for _ in range(2):  # for the new folder, and then for the whole tree
+        _, done = watched.threads.waiting.popleft()
+        done(None, OSError(errno.EAGAIN, "no thread"))
+    assert watched.watch.changes.take() == ([], True)
+    watched.go_on()
+    watched.watch.changes.take()
+    (tmp_path / "root/in/new").touch()
+    watched.go_on()
+    assert watched.watch.changes.take() == ([("in/new", "created")], False)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from .watching import Watching
     from .workers import Workers
 
-# What a machine says that has nothing left: nothing about the folder.
-_SPENT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+# What a machine says that has nothing left, not even a thread: nothing about the folder.
+_SPENT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN))
 _BITS = CREATE | DELETE | MOVED_FROM | MOVED_TO | MODIFY | ATTRIB | DELETE_SELF | MOVE_SELF
 # Events of a folder that is being listed; a folder with more news than this is listed again.
 _HELD = 4096
@@ -171,7 +171,7 @@ class TreeWatch:
                 entries = self._watch_and_list(folder)
             except (FileFailed, OSError) as error:
                 self._watching.remove(self, folder.watch, folder)
-                spent = isinstance(error, FileFailed) or error.errno in _SPENT
+                spent = isinstance(error, FileFailed) or _is_spent(error)
                 if (isinstance(error, OSError) and not path) or (spent and first):
                     raise
                 if spent:
@@ -263,6 +263,8 @@ class TreeWatch:
         self._listing = False
         if self._closed:
             self._drop()
+        elif _is_spent(failure):
+            self._lost = True
         elif failure is not None:
             warn("server", "a watched directory could not be listed: %r", failure)
             self.incomplete = True
@@ -280,7 +282,7 @@ class TreeWatch:
             self._drop()
             return
         self._again = self._loop.call_later(_AGAIN_SECONDS, self._listed_long_ago)
-        if isinstance(failure, OSError) and failure.errno in _SPENT:
+        if _is_spent(failure):
             self._lost = True  # and looked for once more
         elif isinstance(failure, OSError):
             self._root_gone()
@@ -385,7 +387,9 @@ class TreeWatch:
         def looked(found: os.stat_result, failure: BaseException | None) -> None:
             if self._sought.get(path) is look:  # else it went once more
                 del self._sought[path]
-                if failure is None and name not in names:
+                if _is_spent(failure):
+                    self.overflowed()
+                elif failure is None and name not in names:
                     self.event(folder, MOVED_TO | (ISDIR if stat.S_ISDIR(found.st_mode) else 0), name)
 
         self._workers.run(lambda: os.lstat(self.full(path)), looked)
@@ -444,6 +448,10 @@ class TreeWatch:
         self._folders.clear()
         self._queue.clear()
         self._drop()
+
+
+def _is_spent(failure: BaseException | None) -> bool:
+    return isinstance(failure, OSError) and failure.errno in _SPENT
 
 
 def _is_within(path: str, folders: set[str]) -> bool:
