@@ -81,6 +81,20 @@ def test_edit_keeps_a_backup_the_mode_and_what_others_wrote_meanwhile(tmp_path: 
     assert path.read_text() == '{"a": 1}\n'
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o660, 0o644, 0o400])
+def test_edit_lets_nobody_read_a_file_who_could_not_before(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("{}\n")
+    path.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1235)
+    before = os.stat(path)
+    make(Edit(str(path), "{}\n", '{"a": 1}\n', "why"))
+    for one in (path, f"{path}{BACKUP}"):
+        found = os.stat(one)
+        assert (found.st_mode, found.st_uid, found.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
 def test_a_pipe_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     os.mkfifo(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from difflib import unified_diff
 
@@ -69,16 +68,13 @@ def make(edit: Edit, *, backup: bool = True) -> None:
     """
     if text_of(edit.path) != edit.before:
         raise SettingInvalid(f"{edit.path} has changed meanwhile: run the same command again")
-    private = False
-    if edit.before is not None:
-        private = not stat.S_IMODE(os.stat(edit.path).st_mode) & 0o077
-        if backup:
-            write_whole(edit.path + BACKUP, edit.before.encode(), private=private)
+    if edit.before is not None and backup:
+        write_whole(edit.path + BACKUP, edit.before.encode(), like=os.stat(edit.path))
     try:
         os.makedirs(os.path.dirname(edit.path), exist_ok=True)
     except OSError as error:
         raise SettingInvalid(f"cannot make {os.path.dirname(edit.path)}: {error.strerror}") from None
-    write_whole(edit.path, edit.after.encode(), private=private)
+    write_whole(edit.path, edit.after.encode())
     kept = f"; what was there is in {edit.path}{BACKUP}" if edit.before is not None else ""
     say(f"wrote {edit.path}{kept}")
 

@@ -58,15 +58,21 @@ def painter() -> Paint:
     return Paint(wants_colour(sys.stdout))
 
 
-def write_whole(path: str, data: bytes, *, private: bool = False) -> None:
-    """Puts a file in its place once it is complete. Raises SettingInvalid."""
+def write_whole(path: str, data: bytes, *, private: bool = False, like: os.stat_result | None = None) -> None:
+    """Puts a file in its place once it is complete. Raises SettingInvalid.
+
+    It has the owner and the mode of the file that it replaces, or of `like`. `private`: for its owner alone.
+    """
     path = os.path.realpath(path)  # a link stays one
-    mode = 0o600 if private else 0o666
     own = f"{path}.{os.getpid()}.new"
     try:
+        like = like or _there(path)
+        mode = 0o600 if private or like else 0o666
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             with open(fd, "wb") as file:
+                if like and not private:
+                    _liken(fd, like)
                 file.write(data)
             os.replace(own, path)
         except BaseException:
@@ -74,3 +80,21 @@ def write_whole(path: str, data: bytes, *, private: bool = False) -> None:
             raise
     except OSError as error:
         raise SettingInvalid(f"cannot write {path}: {error.strerror}") from None
+
+
+def _there(path: str) -> os.stat_result | None:
+    """The file that would be replaced. Raises OSError."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _liken(fd: int, like: os.stat_result) -> None:
+    """Owner and mode, as far as we may give a file away: nobody can read it who could not before."""
+    try:
+        os.fchown(fd, like.st_uid, like.st_gid)
+    except PermissionError:
+        pass
+    others = 0o777 if os.fstat(fd).st_gid == like.st_gid else 0o707
+    os.fchmod(fd, like.st_mode & others)
