@@ -198,6 +198,16 @@ def test_lock_that_cannot_be_written_is_an_error(user: User) -> None:
     assert b"cannot write" in done.stderr
 
 
+@pytest.mark.parametrize("words", [("env", "lock", *ALL, "--file"), ("env", "explain", "--html")])
+def test_what_is_no_file_is_not_replaced_by_one(user: User, words: tuple[str, ...]) -> None:
+    os.mkfifo(user.home / "pipe")
+    done = user.run(*words, "pipe")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"outfitter: cannot write ")
+    assert done.stderr.endswith(b"pipe: It is not a file\n")
+    assert (user.home / "pipe").is_fifo()
+
+
 def test_drift_says_what_nobody_has_allowed_here(user: User, project: Path) -> None:
     user.run("env", "lock", "--cwd", "project", *NO_TOOLS)
     copied = user.home / "copied"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 
 from ...errors import SettingInvalid
@@ -63,10 +65,10 @@ def write_whole(path: str, data: bytes, *, private: bool = False, like: os.stat_
 
     It has the owner and the mode of the file that it replaces, or of `like`. `private`: for its owner alone.
     """
-    path = os.path.realpath(path)  # a link stays one
-    own = f"{path}.{os.getpid()}.new"
     try:
         like = like or _there(path)
+        path = os.path.realpath(path)  # a link stays one
+        own = f"{path}.{os.getpid()}.new"
         mode = 0o600 if private or like else 0o666
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
@@ -83,11 +85,14 @@ def write_whole(path: str, data: bytes, *, private: bool = False, like: os.stat_
 
 
 def _there(path: str) -> os.stat_result | None:
-    """The file that would be replaced. Raises OSError."""
+    """The file that would be replaced. Raises OSError for what is no file: a device, say."""
     try:
-        return os.stat(path)
+        found = os.stat(path)
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "It is not a file", path)
+    return found
 
 
 def _liken(fd: int, like: os.stat_result) -> None:
