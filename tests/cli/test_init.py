@@ -128,6 +128,14 @@ def test_yes_writes_it_all_and_a_second_time_there_is_nothing_to_do(user: User) 
     assert (again.returncode, json.loads(again.stdout)) == (0, {"edits": []})
 
 
+def test_a_file_that_cannot_be_written_does_not_keep_others_from_theirs(user: User) -> None:
+    (user.home / ".codex").symlink_to("gone")
+    done = user.run("init", "--yes", "--agent", "codex", "--agent", "claude")
+    assert done.returncode == 1
+    assert f"cannot make {user.home / '.codex'}: File exists\n".encode() in done.stderr
+    assert claude({"HOME": str(user.home)}) is None
+
+
 def test_a_no_at_the_terminal_leaves_the_file(user: User, screen: Terminal) -> None:
     running = screen.start(user, "init")
     screen.until(b"[y/N]")

@@ -58,7 +58,12 @@ def init(directory: str | None, flags: dict[str, Any]) -> int:
         told = [{"path": one.path, "why": one.why, "difference": one.difference} for one in edits]
         emit_json({"edits": told})
         return 1 if left or edits else 0
-    left += sum(not offer(edit, yes=flags["yes"]) for edit in edits)
+    for edit in edits:
+        try:
+            left += not offer(edit, yes=flags["yes"])
+        except SettingInvalid as error:  # a project may be read-only: the agents' files are not
+            say(str(error))
+            left += 1
     return 1 if left else 0
 
 
