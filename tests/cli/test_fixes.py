@@ -65,7 +65,12 @@ def test_entries_are_taken_out_of_a_list() -> None:
     }
 
 
-@pytest.mark.parametrize("before", ["", "{", "[]", "{}", '{"env": []}', '{"env": {}}', '{"env": 1}'])
+UNWRITABLE = ('{"env": {"PATH": "/bin"}, "a": 1e999}', r'{"env": {"PATH": "/bin"}, "a": "\ud800"}')
+
+
+@pytest.mark.parametrize(
+    "before", ["", "{", "[]", "{}", '{"env": []}', '{"env": {}}', '{"env": 1}', *UNWRITABLE]
+)
 def test_json_that_has_become_something_else_is_left_alone(before: str) -> None:
     with pytest.raises(SettingInvalid, match=r"settings\.json cannot be edited safely: remove env\.PATH"):
         without_member(before, Removal("settings.json", ("env", "PATH")))

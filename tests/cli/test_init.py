@@ -30,7 +30,10 @@ def test_settings_keep_what_is_there_and_get_our_hooks_once() -> None:
     assert merged(after, OURS, "settings.json") is None
 
 
-@pytest.mark.parametrize("before", ["{,}", "[]", '{"hooks": []}', '{"hooks": {"SessionStart": {}}}'])
+@pytest.mark.parametrize(
+    "before",
+    ["{,}", "[]", '{"hooks": []}', '{"hooks": {"SessionStart": {}}}', '{"a": 1e999}', r'{"a": "\ud800"}'],
+)
 def test_settings_that_cannot_be_merged_are_left_alone(before: str) -> None:
     with pytest.raises(SettingInvalid, match=r"settings\.json"):
         merged(before, OURS, "settings.json")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..agents.hooks import claude_settings, codex_environments
 from ..contract.config import PROJECT_FILE, find_project_file
+from ..contract.doctor.fixes import json_text
 from ..errors import OutfitterError, SettingInvalid
 from ..host import facts
 from .console import say
@@ -147,4 +148,9 @@ def merged(before: str | None, ours: dict[str, Any], path: str) -> str | None:
         if "hook claude" not in dumps(there):
             there.extend(entries)
             changed = True
-    return dumps(settings, indent=2, ensure_ascii=False) + "\n" if changed else None
+    try:
+        return json_text(settings) if changed else None
+    except (ValueError, RecursionError):
+        raise SettingInvalid(
+            f"{path} cannot be edited safely: add what `outfitter hook claude --print-settings` prints"
+        ) from None

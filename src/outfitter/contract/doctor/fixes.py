@@ -53,7 +53,7 @@ def with_setting(text: str, wanted: Setting) -> str:
 
 def without_member(text: str, unwanted: Removal) -> str:
     """The text of a JSON file without that member. Raises SettingInvalid."""
-    from json import dumps, loads
+    from json import loads
 
     *way, last = unwanted.keys
     try:
@@ -64,11 +64,21 @@ def without_member(text: str, unwanted: Removal) -> str:
             inner[last] = [one for one in inner[last] if one not in unwanted.values]
         else:
             del inner[last]
+        return json_text(whole)
     except (ValueError, RecursionError, KeyError, TypeError):
         raise SettingInvalid(
             f"{unwanted.path} cannot be edited safely: remove {'.'.join(unwanted.keys)} yourself"
         ) from None
-    return dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def json_text(value: object) -> str:
+    """As people write it. Raises ValueError, RecursionError for what was read as JSON and cannot be written
+    as JSON: a number that is too large, half a surrogate pair."""
+    from json import dumps
+
+    text = dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text.encode()
+    return text
 
 
 def _check(before: str, after: str, wanted: Setting) -> None:
