@@ -61,6 +61,14 @@ def test_environment_of_that_name_is_not_replaced(tmp_path: Path) -> None:
         codex({"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)})
 
 
+@pytest.mark.parametrize("inside", ["", '{ id = "build", url = "ws://127.0.0.1:9" }'])
+def test_environments_in_one_list_are_left_alone(tmp_path: Path, inside: str) -> None:
+    # TOML has no way to add a table to such a list.
+    (tmp_path / "environments.toml").write_text(f"environments = [{inside}]\n")
+    with pytest.raises(SettingInvalid, match=r"as one list: write a \[\[environments\]\] table for each"):
+        codex({"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)})
+
+
 def test_project_with_a_file_gets_no_other(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "sub").mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from json import dumps, loads
 from shlex import join
+from tomllib import loads as loads_toml
 from typing import TYPE_CHECKING, Any
 
 from ..agents.hooks import claude_settings, codex_environments
@@ -106,6 +107,12 @@ def codex(environ: Mapping[str, str]) -> Edit | None:
         raise SettingInvalid(f"an environment in {path} is named `outfitter` already: rename it")
     table = text[text.index("[[environments]]") :]
     after = before.rstrip("\n") + "\n\n" + table
+    try:
+        loads_toml(after.removeprefix("\ufeff"))
+    except ValueError:
+        raise SettingInvalid(
+            f"{path} has its environments as one list: write a [[environments]] table for each first"
+        ) from None
     return Edit(
         path, before, after.lstrip("\n"), 'Codex can run commands through Outfitter: default = "outfitter"'
     )
