@@ -61,6 +61,17 @@ def test_a_grant_is_taken_back(user: User, project: Path) -> None:
     assert user.run("trust", "--list").stdout == b""
 
 
+@pytest.mark.parametrize("names", [("link", "link"), ("link", "project"), ("project", "link")])
+def test_a_grant_through_a_link_is_taken_back(user: User, project: Path, names: tuple[str, str]) -> None:
+    (user.home / "link").symlink_to(project)
+    granted, revoked = names
+    assert user.run("trust", "--yes", granted).returncode == 0
+    assert told(user, user.home / granted) == b"by the program\n"
+    assert user.run("trust", "--revoke", revoked).returncode == 0
+    assert told(user, user.home / granted) == b"nothing\n"
+    assert user.run("trust", "--list").stdout == b""
+
+
 def test_another_worktree_asks_again(user: User, project: Path) -> None:
     user.run("trust", "--yes", str(project))
     project.rename(project.with_name("elsewhere"))

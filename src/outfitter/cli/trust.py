@@ -35,7 +35,7 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
     if flags["list"]:
         return _list(contract, as_json=flags["json"])
     if flags["revoke"]:
-        return _revoke(contract, os.path.realpath(directory or "."))
+        return _revoke(contract, os.path.abspath(directory or "."))
     entries = _entries(contract, folder_of(directory))
     if not entries:
         say("this project runs nothing and sets nothing: it has no provider, no setup and no [env]")
@@ -59,10 +59,14 @@ def _revoke(contract: Contract, folder: str) -> int:
         entries = _entries(contract, folder)
     except OutfitterError:
         entries = []
-    roots = {folder, worktree_root(folder), *(entry.root for entry in entries)}
+    # It may have been allowed through a link, or be asked for through one.
+    real = os.path.realpath
+    roots = {real(root) for root in (folder, worktree_root(folder), *(entry.root for entry in entries))}
     store = contract.projects.store
     taken = [
-        grant for grant in store.all() if grant.root in roots and store.revoke(grant.provider, grant.root)
+        grant
+        for grant in store.all()
+        if real(grant.root) in roots and store.revoke(grant.provider, grant.root)
     ]
     for grant in taken:
         say(f"{grant.provider} in {shown(grant.root)} is no longer trusted")
