@@ -85,6 +85,24 @@ def test_name_and_default_are_those_of_the_file(server: Server, user: User) -> N
     assert user.records() == []
 
 
+@pytest.mark.parametrize("given", ["", "LC_CTYPE=C.UTF-8\n"])
+def test_a_server_that_we_start_has_no_variable_that_python_made_up(user: User, given: str) -> None:
+    # In the C locale, Python sets LC_CTYPE in its own environment (PEP 538).
+    user.declare(
+        f"""
+        [[environments]]
+        id = "tool"
+        program = "{sys.executable}"
+        args = ["-m", "outfitter", "serve", "--listen", "stdio"]
+        """
+    )
+    said = dict([given.strip().split("=")]) if given else {}
+    show = ("sh", "-c", "env | grep ^LC_; :")
+    for on in ("local", "tool"):
+        done = user.run("run", "--on", on, "--", *show, env={"LANG": "", **said})
+        assert seen(done) == (0, given.encode(), b"")
+
+
 def test_codex_home_replaces_our_own_file(server: Server, user: User, tmp_path: Path) -> None:
     user.declare("nonsense")
     codex = tmp_path / "codex"

@@ -121,6 +121,18 @@ def test_what_the_tool_leaves_besides_variables_is_the_commands(project: Project
     assert project.run("sh", "-c", script) == (-signal.SIGPIPE, said, "")
 
 
+@pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}])
+def test_the_command_has_no_variable_that_python_made_up(project: Project, given: dict[str, str]) -> None:
+    # In the C locale, Python sets LC_CTYPE in its own environment (PEP 538).
+    project.says('/usr/bin/env >seen; exec "$@"', "/bin/bash")
+    env = {"PATH": "/usr/bin:/bin", **given}
+    argv = project.argv("/usr/bin/env")
+    done = subprocess.run(argv, env=env, cwd=project.top, capture_output=True, text=True, check=True)
+    for text in ((project.top / "seen").read_text(), done.stdout):
+        found = dict(line.split("=", 1) for line in text.splitlines())
+        assert {name: value for name, value in found.items() if name.startswith("LC_")} == given
+
+
 @pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -TERM $$", -signal.SIGTERM)])
 def test_a_tool_that_ends_without_a_command_is_what_came_of_it(
     project: Project, script: str, status: int

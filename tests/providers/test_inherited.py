@@ -36,7 +36,9 @@ def test_values_keep_their_bytes() -> None:
 
 
 def test_a_copy_inherits_what_it_is_told_and_nothing_else() -> None:
-    replaced = "inherited.replace({'LC_CTYPE': 'C.UTF-8', 'A': 'x\\udcff'}); print"
+    replaced = (
+        "from outfitter.host import given; given.replace({'LC_CTYPE': 'C.UTF-8', 'A': 'x\\udcff'}); print"
+    )
     code = CODE.replace("print", replaced)
     done = subprocess.run([sys.executable, "-c", code], env={"B": "1"}, capture_output=True, check=True)
     assert json.loads(done.stdout) == {"LC_CTYPE": "C.UTF-8", "A": "x\udcff"}

@@ -42,6 +42,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "/proc tells the LC_CTYPE that Python has made up from one that was given": (
         "test_examples.py::test_an_example_prints_what_it_should[explain_project.py]",
+        "cli/test_run_elsewhere.py::test_a_server_that_we_start_has_no_variable_that_python_made_up",
     ),
     "bash lists its variables without a fork by way of /proc": (
         "end_to_end/test_startup_files.py::test_bash_forks_for_a_repair_only_where_it_must",

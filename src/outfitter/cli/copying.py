@@ -16,7 +16,7 @@ import time
 from importlib import import_module
 
 from .. import stdlib
-from ..providers import inherited
+from ..host.given import replace
 from ..record import write_all
 
 TYPE_CHECKING = False
@@ -42,6 +42,7 @@ MODULES = (
     "host.installkey",
     "host.memory",
     "pace",
+    "providers.inherited",
     "providers.marks",
     "server.auth",
     "server.fence",
@@ -160,7 +161,7 @@ def _become(given: list[int]) -> None:
     told = json.loads(os.pread(request, os.fstat(request).st_size, 0))
     os.close(request)
     os.chdir(told["cwd"])
-    inherited.replace(told["environ"])
+    replace(told["environ"])
     time.tzset()
     # The files that it is given have other numbers here.
     files = {f"/dev/fd/{there}": f"/dev/fd/{here}" for there, here in zip(told["holds"], held, strict=True)}

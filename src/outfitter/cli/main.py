@@ -41,6 +41,9 @@ def _main() -> int:
     args = sys.argv[1:]
     if args in (["--version"], ["-V"]):
         return _version()
+    from ..host.given import take_back
+
+    take_back()  # for the servers that we start, and for those that are told of this terminal's environment
     quick = _quick(args) if args else None
     if quick is None:
         from .commands import run

@@ -57,13 +57,15 @@ def main() -> None:
 
 
 def as_started() -> None:
-    """Undoes what Python does to signals: what is executed would inherit it."""
+    """Undoes what Python does to signals and to the locale: what is executed would inherit it."""
+    from outfitter.host.given import take_back
     from outfitter.stdlib import SIG_DFL, SIG_IGN, getsignal, signal
 
     if getsignal(_SIGINT) != SIG_IGN:
         signal(_SIGINT, SIG_DFL)
     signal(_SIGPIPE, SIG_DFL)
     signal(_SIGXFSZ, SIG_DFL)
+    take_back()
 
 
 class NotAsChecked(Exception):

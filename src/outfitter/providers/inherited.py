@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-# What the interpreter sets LC_CTYPE to by itself in the C locale (PEP 538).
-_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-_replaced = False  # whether this process has another environment than its interpreter was started with
+from ..host.given import lc_ctype
 
 
 def load() -> dict[str, str]:
@@ -22,28 +16,9 @@ def load() -> dict[str, str]:
         name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape")
         for name, value in os.environb.items()
     }
-    if values.get("LC_CTYPE") in _COERCED and not _replaced:
-        given = _given(b"LC_CTYPE=")
-        if given is None:
-            del values["LC_CTYPE"]
-        else:
-            values["LC_CTYPE"] = given.decode("utf-8", "surrogateescape")
+    given = lc_ctype()
+    if given is not None:
+        values["LC_CTYPE"] = given.decode("utf-8", "surrogateescape")
+    else:
+        values.pop("LC_CTYPE", None)
     return values
-
-
-def replace(values: Mapping[str, str]) -> None:
-    """What this process inherits from now on: it is a copy of one that was started for others."""
-    global _replaced
-    _replaced = True
-    os.environ.clear()
-    os.environ.update(values)
-
-
-def _given(prefix: bytes) -> bytes | None:
-    """The value that this process was started with, from the block that the kernel keeps."""
-    try:
-        with open("/proc/self/environ", "rb") as file:
-            block = file.read().split(b"\0")
-    except OSError:  # not Linux: take what is there
-        return os.environb.get(prefix[:-1])
-    return next((entry[len(prefix) :] for entry in block if entry.startswith(prefix)), None)
