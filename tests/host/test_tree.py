@@ -231,3 +231,13 @@ def test_without_marks_session_and_parentage_are_followed(grove: Grove) -> None:
     kill_session_members(leader, reaped=False)
     wait_gone(pids)
     assert [pid for pid in others if not alive(pid)] == []
+
+
+def test_nothing_goes_on_because_its_child_was_killed_first() -> None:
+    script = "(sh -c 'echo begun; exec sleep 600'; echo late) & wait"
+    for _ in range(40):  # who is killed first depends on the numbers
+        with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as shell:
+            assert shell.stdout is not None
+            assert shell.stdout.readline() == b"begun\n"
+            kill_session_members(shell.pid, reaped=False)
+            assert shell.stdout.read() == b""

@@ -12,7 +12,7 @@ import resource
 
 from ..core.marks import FLAG, NONCE_SHIFT
 from ..log import warn
-from .killing import kill
+from .killing import kill, kill_group
 from .pipes import let_go
 
 TYPE_CHECKING = False
@@ -141,6 +141,8 @@ def kill_session_members(leader: int, *, reaped: bool) -> None:
     except OSError as error:
         # No descriptor to look at the process table with: those that are known.
         warn("server", "cannot look for descendants that are to be ended: %s", error.strerror)
+    if not reaped:
+        kill_group(leader)  # all at once: a shell whose child died first would go on with its next command
     for pid in doomed - {os.getpid()}:
         kill(pid)
 

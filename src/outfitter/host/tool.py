@@ -14,7 +14,6 @@ from ..core.marks import Marks
 from ..errors import LaunchFailed, SandboxUnavailable
 from ..record import fill, record
 from .attend import attend
-from .killing import kill_group
 from .pipes import let_go
 from .spawn import Stdio
 from .tree import new_nonce
@@ -162,7 +161,6 @@ def end_tree(pid: int, mark: int) -> int | None:
     # Before it is reaped: until then its number is its own. Those below it first: when it dies, they go to
     # another parent.
     kill_session_members(pid, reaped=False)
-    kill_group(pid)
     code = _reap(pid, until)
     # Those that have left its session. They are gone then, not only killed.
     while usable() and (not kill_marked(mark.__eq__) or marked(mark.__eq__)):

@@ -19,7 +19,7 @@ from ...core.marks import FLAG, NONCE_SHIFT
 from ...env.names import MARK
 from ...log import warn
 from ...stdlib import allocate_lock, start_new_thread
-from ..killing import kill
+from ..killing import kill, kill_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -263,5 +263,7 @@ def kill_session_members(leader: int, *, reaped: bool) -> None:
         doomed |= set() if reaped else _below(leader, rows)
     except OSError as error:
         warn("server", "cannot look for descendants that are to be ended: %s", error.strerror)
+    if not reaped:
+        kill_group(leader)  # all at once: a shell whose child died first would go on with its next command
     for pid in doomed - {os.getpid()}:
         kill(pid)
