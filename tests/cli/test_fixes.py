@@ -25,6 +25,9 @@ WANTED = Setting("config.toml", "import", "codex", "true")
         ("a = 1\n", "a = 1\n\n[import]\ncodex = true\n"),
         ("[import]  # why\nx = 1\n\n[b]\n", "[import]  # why\ncodex = true\nx = 1\n\n[b]\n"),
         ("[b]\nc = 1", "[b]\nc = 1\n\n[import]\ncodex = true\n"),
+        ("[b]\r\nc = 1\r\n", "[b]\r\nc = 1\r\n\r\n[import]\r\ncodex = true\r\n"),
+        ("[import]\r\nx = 1", "[import]\r\ncodex = true\r\nx = 1\r\n"),
+        ("# a\u2028b\n", "# a\u2028b\n\n[import]\ncodex = true\n"),
     ],
 )
 def test_line_goes_below_its_heading(before: str, after: str) -> None:

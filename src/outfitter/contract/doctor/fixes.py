@@ -39,14 +39,17 @@ Fix = Mode | Setting | Removal
 
 def with_setting(text: str, wanted: Setting) -> str:
     """The text of a file with that line, below the table's own heading. Raises SettingInvalid."""
-    lines = text.splitlines()
+    lines = text.splitlines(keepends=True)
+    end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += end
     line, heading = f"{wanted.key} = {wanted.value}", f"[{wanted.table}]"
     places = [at for at, one in enumerate(lines) if one.partition("#")[0].strip() == heading]
     if places:
-        lines.insert(places[0] + 1, line)
+        lines.insert(places[0] + 1, line + end)
     else:
-        lines += ["", heading, line] if lines else [heading, line]
-    after = "\n".join(lines) + "\n"
+        lines += [*([end] if lines else []), heading + end, line + end]
+    after = "".join(lines)
     _check(text, after, wanted)
     return after
 
