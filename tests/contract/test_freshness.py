@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract import freshness
-from outfitter.contract.freshness import TICK_NS, Fresh, Way, lasting, settled, stamp, stamps, unchanged
+from outfitter.contract.freshness import (
+    RESTLESS_SECONDS,
+    TICK_NS,
+    Fresh,
+    Way,
+    lasting,
+    settled,
+    stamp,
+    stamps,
+    unchanged,
+)
 
 
 @pytest.fixture
@@ -114,6 +124,23 @@ def test_an_answer_can_be_used_until_its_time_is_over(file: Path) -> None:
     assert [Fresh(watch, was, seconds).holds() for seconds in (None, 60.0, -1.0)] == [True, True, False]
     file.write_text("two")
     assert not Fresh(watch, was).holds()
+
+
+def test_an_answer_about_a_file_that_never_rests_holds_for_a_moment(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm = file.with_name("calm")
+    calm.write_text("one")
+    watch = (str(file), str(calm))
+    answer = Fresh(watch, ((), *settled(watch[1:])))
+    file.write_text("two")
+    assert answer.holds() and answer.watch == watch
+    now = time.monotonic()
+    with monkeypatch.context() as later:
+        later.setattr(time, "monotonic", lambda: now + RESTLESS_SECONDS + 1)
+        assert not answer.holds()
+    calm.write_text("two")
+    assert not answer.holds()
 
 
 class Restless:

@@ -11,9 +11,10 @@ import pytest
 
 from outfitter.cli.colour import Paint
 from outfitter.cli.env.text import overview
-from outfitter.contract import answers
+from outfitter.contract import answers, freshness
 from outfitter.contract.contract import Asked, Contract, Questions
-from outfitter.contract.providers import AGAIN_SECONDS, QUICK_SECONDS, RESTLESS_SECONDS, UNWATCHED_SECONDS
+from outfitter.contract.freshness import RESTLESS_SECONDS
+from outfitter.contract.providers import AGAIN_SECONDS, QUICK_SECONDS, UNWATCHED_SECONDS
 from outfitter.env.layer import PROVIDER, Layer
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import Rules, Stack
@@ -451,6 +452,26 @@ def test_one_that_writes_its_own_inputs_is_not_asked_for_ever(place: Place, note
     contract = place.contract()
     assert [resolved(place, contract)["NOTED"] for _ in range(3)] == ["1"] * 3
     assert len(notes.asked) == 2
+
+
+@pytest.mark.parametrize("name", ["notes", "busy"])
+def test_a_file_that_never_rests_keeps_no_command_from_its_answer(
+    place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    resolve, stamp = notes.resolve, freshness.stamp
+
+    def asked(found: Detection, context: Context) -> Resolution:
+        assert len(notes.asked) < 4
+        return replace(resolve(found, context), watch=[str(place.project / "busy")])
+
+    def restless(path: str) -> freshness.Stamp:
+        young = time.time_ns()
+        return (1, young, young, young) if path == str(place.project / name) else stamp(path)
+
+    monkeypatch.setattr(notes, "resolve", asked)
+    monkeypatch.setattr(freshness, "stamp", restless)
+    contract = place.contract()
+    assert [resolved(place, contract)["NOTED"] for _ in range(2)] == ["1"] * 2
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
 TICK_NS = 20_000_000  # twice the slowest tick
-_TRIES = 10  # to find files at rest; one that is written without a pause is asked about again, each time
+_TRIES = 10  # to find files at rest
+# An answer about a file that is written without a pause holds for so long: for whoever asked, at least.
+RESTLESS_SECONDS = 1.0
 
 # Inode, size, and the two times to the nanosecond; the last one nobody can set back, as tar and rsync do with
 # the other. None for what is not there.
@@ -65,6 +67,11 @@ def unchanged(paths: Sequence[str], before: Stamps) -> bool:
     return True
 
 
+def by_now(paths: Sequence[str], before: Stamps) -> Stamps:
+    """The stamps of paths as they are by now; those that never rested `before` do not now."""
+    return tuple(was if was == _UNSETTLED else stamp(path) for path, was in zip(paths, before, strict=True))
+
+
 def settled(paths: Sequence[str]) -> Stamps:
     """The stamps of paths, once none is so young that it could change again without a sign of it.
 
@@ -82,20 +89,27 @@ def settled(paths: Sequence[str]) -> Stamps:
 
 
 class Fresh:
-    """An answer's inputs: `watch` are the paths, `stamps` what they were. With `seconds`, for so long."""
+    """An answer's inputs: `watch` are the paths, `stamps` what they were. With `seconds`, for so long.
 
-    __slots__ = ("stamps", "until", "watch")
+    Those that never rest are not compared: nobody would ever get an answer. It holds for RESTLESS_SECONDS.
+    """
+
+    __slots__ = ("_compared", "stamps", "until", "watch")
 
     def __init__(self, watch: Sequence[str], stamps: Stamps, seconds: float | None = None) -> None:
-        self.watch = watch
+        self.watch = self._compared = watch
         self.stamps = stamps
+        if _UNSETTLED in stamps:
+            calm = [(path, was) for path, was in zip(watch, stamps, strict=True) if was != _UNSETTLED]
+            self._compared, self.stamps = [path for path, _ in calm], tuple(was for _, was in calm)
+            seconds = RESTLESS_SECONDS
         self.until = None if seconds is None else time.monotonic() + seconds
 
     def holds(self) -> bool:
         """Whether the answer can be used again: one stat for each path."""
         if self.until is not None and time.monotonic() > self.until:
             return False
-        return unchanged(self.watch, self.stamps)
+        return unchanged(self._compared, self.stamps)
 
 
 class Way:

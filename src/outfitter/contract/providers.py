@@ -17,7 +17,7 @@ from ..plain import plain
 from ..providers.base import MODES, SECONDS, Context, Resolution, Trust, check_mode
 from ..record import record, replace
 from ..shell.activation import scrub, tool_environment
-from .freshness import Fresh, settled, stamps, unchanged
+from .freshness import RESTLESS_SECONDS, Fresh, by_now, settled, unchanged
 from .trust import blocked, digest_of, told_effects
 
 TYPE_CHECKING = False
@@ -35,8 +35,6 @@ REMEMBERED_PROJECTS = 64
 REMEMBERED_BASES = 4
 # A provider that does not say what it depends on is asked again after this long.
 UNWATCHED_SECONDS = 300.0
-# One whose inputs change whenever it runs is not asked for every command, but this often.
-RESTLESS_SECONDS = 1.0
 # A refusal, or a failure within QUICK_SECONDS, may be the machine's, which had no descriptor or memory left,
 # and not the project's: it is looked at again after this long. It costs no more than one part in fifty.
 AGAIN_SECONDS = 10.0
@@ -253,7 +251,7 @@ class Projects:
         layer = _layer(use, resolution, begun, trust.grant if trust.state == "suggested" else "")
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
         ours = settled(more)
-        after = stamps(watched)
+        after = by_now(watched, before)
         # A tool that names nothing of its own may depend on anything.
         seconds = None if resolution.watch else UNWATCHED_SECONDS
         if resolution.state == "failed" and time.monotonic() - begun < QUICK_SECONDS:
