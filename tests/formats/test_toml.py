@@ -431,3 +431,23 @@ def test_unknown_fields_are_told_with_what_may_be_meant() -> None:
         "f:1: unknown field `urll`; did you mean `url`?",
         "f:2: unknown field `zz\\x1b`; write one of `id`, `url`",
     ]
+
+
+@pytest.mark.parametrize("text", ["a{} = 1", "[a{}]", "[[a{}]]", "x = {{ a{} = 1 }}", "'='{} = 1"])
+@pytest.mark.parametrize("part", [".a", ' . "=.#"', "\t.\t'b'"])
+def test_a_key_has_so_many_parts(text: str, part: str) -> None:
+    # Their number counts squared: a file of 1 MiB that is one key takes hours.
+    text = f"z = 1.5\n{text}"  # which `plaintoml` leaves alone
+    most = text.format(part * (toml.MAX_PARTS - 1))
+    assert toml.values(most) == tomllib.loads(most)
+    more = text.format(part * toml.MAX_PARTS)
+    with pytest.raises(ValueError, match=r"^\d$"):
+        toml.values(more)
+    with pytest.raises(FileInvalid, match=f"f:2: a key with more than {toml.MAX_PARTS} parts; use fewer"):
+        toml.parse(more, "f")
+
+
+@pytest.mark.parametrize("value", ['"' + ". " * 100 + '"', str(["1.2.3.4"] * 100), "'" + "." * 100 + "'"])
+def test_dots_in_values_are_no_parts_of_a_key(value: str) -> None:
+    text = f"a = 1.5\nb = {value}\n"
+    assert toml.values(text) == tomllib.loads(text)

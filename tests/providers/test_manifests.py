@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from outfitter.formats import toml
 from outfitter.providers import manifests
 from outfitter.providers.base import Context
 
@@ -56,3 +57,10 @@ def test_an_option_is_a_text_or_nothing() -> None:
 def test_paths_are_written_as_people_write_them() -> None:
     given = ["~", "~/a", "~x", "a/../b", "/c/"]
     assert [manifests.absolute(path, "/r", "/h") for path in given] == ["/h", "/h/a", "/r/~x", "/r/b", "/c"]
+
+
+def test_a_key_of_many_parts_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text("[project]\nversion" + ".a" * 100 + " = 1.5\n")
+    problem = f"{path}:2: a key with more than {toml.MAX_PARTS} parts; use fewer levels"
+    assert manifests.read_toml(str(path)) == ({}, problem)

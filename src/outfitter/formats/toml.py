@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _ENDS_PLAIN = frozenset(",]}#\n")  # where a number, date or boolean is over
+# Of a dotted key. The time that it takes grows with the square of its parts: for 1 MiB, hours.
+MAX_PARTS = 32
 # What to write instead, by how tomllib's message starts; the first match counts.
 _REMEDIES = (
     ("Invalid value", 'put text in quotes: key = "value"'),
@@ -65,8 +67,10 @@ def parse(text: str, file: str) -> Document:
     import tomllib  # it takes longer than all of this package
 
     try:
-        value = tomllib.loads(text)
+        value = values(text)
         return Document(file, value, _Lines(text).lines)
+    except _LongKey as error:
+        problem = Mistake(file, error.line, f"a key with more than {MAX_PARTS} parts", "use fewer levels")
     except RecursionError:
         problem = Mistake(file, None, "not valid TOML: nested too deeply", "use fewer levels")
     except tomllib.TOMLDecodeError as error:
@@ -74,6 +78,28 @@ def parse(text: str, file: str) -> Document:
     except ValueError:  # Python's bound on the digits of an integer
         problem = Mistake(file, None, "not valid TOML: an integer has too many digits", "write fewer digits")
     raise FileInvalid((problem,))
+
+
+class _LongKey(ValueError):
+    """A key has more parts than anybody writes."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+def values(text: str) -> dict[str, Any]:
+    """What `tomllib` gives, of a file that nobody may have looked at. Raises ValueError, RecursionError."""
+    if text.count(".") >= MAX_PARTS:
+        from re import search
+
+        part = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+        key = rf"(?<![A-Za-z0-9_.-]){part}(?:[ \t]*+\.[ \t]*+{part}){{{MAX_PARTS}}}"
+        if (found := search(key, text)) is not None:
+            raise _LongKey(text.count("\n", 0, found.start()) + 1)
+    import tomllib
+
+    return tomllib.loads(text)
 
 
 def _syntax(text: str, file: str, message: str) -> Mistake:

@@ -102,10 +102,10 @@ def read_toml(path: str) -> tuple[dict[str, Any], str]:
 
     values = loads(text)
     if values is None:
-        import tomllib
+        from ..formats import toml
 
         try:
-            values = tomllib.loads(text)
+            values = toml.values(text)
         except (RecursionError, ValueError):
             pass
     if values is None:

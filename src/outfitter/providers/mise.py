@@ -369,10 +369,10 @@ def _toml(text: str) -> dict[str, Any] | None:
 
     if (plain := loads(text)) is not None:
         return plain
-    import tomllib
+    from ..formats.toml import values
 
     try:
-        return tomllib.loads(text)
+        return values(text)
     except (ValueError, RecursionError):
         return None
 
