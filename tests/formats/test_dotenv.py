@@ -163,6 +163,14 @@ def test_braces_are_expanded_where_asked_for(text: str, wanted: str) -> None:
     assert values(text, "expand-braces", B="base", EMPTY="")["A"] == wanted
 
 
+def test_references_cannot_double_a_value_for_ever() -> None:
+    lines = ["A0=xxxxxxxx", *(f"A{line}=${{A{line - 1}}}${{A{line - 1}}}" for line in range(1, 24))]
+    entries, mistakes = parse("\n".join(lines), "expand-braces")
+    assert sum(len(entry.value) for entry in entries) < 8 << 20
+    why = "references make more of this file than an environment can have: use fewer"
+    assert mistakes[0] == LineMistake(len(entries) + 1, why)
+
+
 def test_what_was_expanded_is_not_expanded_again() -> None:
     assert values("A=${B}", "expand-braces", B="${HOME} $(x)") == {"A": "${HOME} $(x)"}
 

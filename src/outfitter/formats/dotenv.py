@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 DIALECTS = ("strict", "literal", "expand-braces")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 _BLANKS = " \t"
+# Characters that references stand for, in one file: each can double what is above it. Commands get 1 MiB.
+_EXPANDED = 4 << 20
 _CHOOSE = "or choose a dialect with `dotenv_dialect`"
 
 
@@ -127,6 +129,7 @@ class _File(CharacterReader):
         self._expand = dialect == "expand-braces"
         self._strict = dialect == "strict"
         self._known = known
+        self._left = _EXPANDED
         self._entries: list[DotenvEntry] = []
 
     def read(self) -> tuple[list[DotenvEntry], list[LineMistake]]:
@@ -255,4 +258,7 @@ class _File(CharacterReader):
                 value = default
             if value is None:
                 raise WrongLine(f"${{{name}}} has no value here: give one with ${{{name}:-...}}")
+            self._left -= len(value)
+            if self._left < 0:
+                raise WrongLine("references make more of this file than an environment can have: use fewer")
             parts.append(value)
