@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,3 +46,12 @@ def test_nothing_else_is_raised(text: str) -> None:
         parse_loosely(text)
     except ValueError:
         pass
+
+
+@pytest.mark.parametrize("text", ["a: {}", "{}", "a: b\n---\n{}"])
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
+def test_a_document_that_is_too_deep_ends_nobody(opening: str, text: str) -> None:
+    # In a process of its own: PyYAML's way through it ended that.
+    code = f"from outfitter.formats import yaml; yaml.parse({text!r}.format({opening!r} * 100_000))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, b"\nValueError: not YAML" in done.stderr) == (1, True)

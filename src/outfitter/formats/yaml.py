@@ -8,10 +8,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _DEEPEST = 32  # of what people write about a skill; an alias in itself has no end
 _MOST = 10_000  # values: aliases multiply
+_SHORT = 1000  # characters; each may be one level deeper, and to compose so many takes little of a stack
+_TOO_DEEP = "not YAML for people: it is too deep or too large"
 
 
 def parse(text: str) -> Any:
@@ -20,10 +23,24 @@ def parse(text: str) -> Any:
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
+        if len(text) > _SHORT:
+            _refuse_deep(yaml.parse(text, Loader=loader))
         node = yaml.compose(text, Loader=loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"not YAML: {type(error).__name__}") from None
     return None if node is None else _Reader().value(node, 0)
+
+
+def _refuse_deep(events: Iterable[Any]) -> None:
+    """Raises ValueError. PyYAML composes one level inside of another, and ends this process where its stack
+    ends: at 40,000 of them."""
+    from yaml import CollectionEndEvent, CollectionStartEvent
+
+    depth = 0
+    for event in events:
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST + 1:
+            raise ValueError(_TOO_DEEP)
 
 
 def parse_loosely(text: str) -> Any:
@@ -57,7 +74,7 @@ class _Reader:
     def value(self, node: Any, depth: int) -> Any:
         self._left -= 1
         if depth > _DEEPEST or self._left < 0:
-            raise ValueError("not YAML for people: it is too deep or too large")
+            raise ValueError(_TOO_DEEP)
         if node.id == "scalar":
             return node.value
         if node.id == "sequence":
