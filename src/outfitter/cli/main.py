@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from errno import EDQUOT, EFBIG, ENOSPC, EPIPE
 
@@ -28,8 +29,6 @@ def main() -> int:
 
 
 def _cannot_write(error: OSError) -> int:
-    import os
-
     # The interpreter would try once more when it ends.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if error.errno != EPIPE:  # who does not read on (`| head`) knows
@@ -41,9 +40,10 @@ def _main() -> int:
     args = sys.argv[1:]
     if args in (["--version"], ["-V"]):
         return _version()
-    from ..host.given import take_back
+    if "LC_CTYPE" in os.environ:  # else there is nothing that Python may have set
+        from ..host.given import take_back
 
-    take_back()  # for the servers that we start, and for those that are told of this terminal's environment
+        take_back()  # for servers that we start, and for those that are told of our environment
     quick = _quick(args) if args else None
     if quick is None:
         from .commands import run
