@@ -15,6 +15,7 @@ import pytest
 from outfitter.host.treewatch import TreeWatch
 from outfitter.host.watching import Watching
 from tests.support.handloop import HandLoop
+from tests.support.machine import exchange
 
 MANY = 300
 
@@ -123,6 +124,27 @@ def test_what_went_during_a_listing_is_not_looked_through_for_each_that_came(
     assert calls_of(lambda: listed(listing, None)) < 30 * MANY
     created = {path for path, _ in changes.take()[0]}
     assert created == {f"came/{number}" for number in range(MANY) if number != 7}
+
+
+def test_names_that_change_places_all_the_time_are_looked_at_in_turn(
+    watched: Watched, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "root/one", tmp_path / "root/other"
+    one.touch()
+    other.touch()
+    watched.begin()
+    for _ in range(MANY):
+        exchange(one, other)
+    for _ in range(10):
+        watched.loop.advance(1.0)
+        watched.loop.tick()
+    assert 1 <= len(watched.threads.waiting) <= 2
+    watched.work()
+    assert dict(watched.watch.changes.take()[0]) == {"one": "modified", "other": "modified"}
+    one.write_text("x")
+    other.write_text("x")
+    watched.go_on()
+    assert dict(watched.watch.changes.take()[0]) == {"one": "modified", "other": "modified"}
 
 
 # A machine that has nothing left

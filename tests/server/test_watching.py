@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import random
 import shutil
@@ -21,7 +20,7 @@ import pytest
 from outfitter.core.peer import WAITING_LIMIT
 from outfitter.server.limits import CHANGES, WATCHED_FOLDERS, WATCHES
 from outfitter.system import LINUX
-from tests.support.machine import PROC, SECOND, stop, wait_until
+from tests.support.machine import PROC, SECOND, exchange, stop, wait_until
 from tests.support.servers import Server, serving
 from tests.support.tools import codex_binary
 from tests.support.wire import Message, Wire
@@ -394,12 +393,6 @@ def test_changes_are_told_as_they_are_made(watched: Watched, server: Server) -> 
         within = [change for change in told if change[0].startswith("d/") and command == "rm -r d"]
         assert sorted(set(told) - set(within)) == sorted(expected), command
         watched.forget()
-
-
-def exchange(one: Path, other: Path) -> None:
-    """Has two names change places, at once (renameat2 with RENAME_EXCHANGE)."""
-    here = -100  # AT_FDCWD
-    assert ctypes.CDLL(None).renameat2(here, os.fsencode(one), here, os.fsencode(other), 2) == 0
 
 
 def test_two_files_that_change_places_stay(watched: Watched, server: Server, tmp_path: Path) -> None:

@@ -114,7 +114,8 @@ class TreeWatch:
         self._queue: list[str] = []  # folders that appeared and are to be listed
         self._listing = True  # a thread is at it; until `begin`, the one that arms
         self._gone: set[str] = set()  # what went while a thread was listing
-        self._sought: dict[str, object] = {}  # names that may be there again, and the look at each
+        # Names that may be there again and are looked at, and who asked last; None: it went once more.
+        self._sought: dict[str, tuple[_Folder, Names] | None] = {}
         self._lost = False  # events got lost: all is to be listed again
         self._again: Timer | None = None
         self._closed = False
@@ -368,8 +369,9 @@ class TreeWatch:
             self.changes.add(path, REMOVED, folder=is_folder)
             if is_folder:
                 self._forget(path)
-            self._sought.pop(path, None)
-            if name == folder.replaced:
+            if path in self._sought:
+                self._sought[path] = None
+            if bits & MOVED_FROM and name == folder.replaced:
                 self._look_for(folder, names, name)
         elif name in names:
             # A file that is open but has no name any more, or none yet, is changed under a name nobody knows.
@@ -379,20 +381,24 @@ class TreeWatch:
         """Looks whether something has a name that went.
 
         Of two that change places (RENAME_EXCHANGE) the kernel says the same as of two renames in a row: one
-        took the other's place, and went on from there.
+        took the other's place, and went on from there. Two that do so all the time are looked at in turn.
         """
         path = folder.inner(name)
-        look = self._sought[path] = object()
+        is_under_way = path in self._sought
+        asked = self._sought[path] = folder, names
 
         def looked(found: os.stat_result, failure: BaseException | None) -> None:
-            if self._sought.get(path) is look:  # else it went once more
-                del self._sought[path]
-                if _is_spent(failure):
-                    self.overflowed()
-                elif failure is None and name not in names:
-                    self.event(folder, MOVED_TO | (ISDIR if stat.S_ISDIR(found.st_mode) else 0), name)
+            last = self._sought.pop(path)
+            if last is not asked:
+                if last is not None:
+                    self._look_for(*last, name)
+            elif _is_spent(failure):
+                self.overflowed()
+            elif failure is None and name not in names:
+                self.event(folder, MOVED_TO | (ISDIR if stat.S_ISDIR(found.st_mode) else 0), name)
 
-        self._workers.run(lambda: os.lstat(self.full(path)), looked)
+        if not is_under_way:
+            self._workers.run(lambda: os.lstat(self.full(path)), looked)
 
     def _appeared(self, path: str, *, moved: bool) -> None:
         if moved:
