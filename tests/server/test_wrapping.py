@@ -87,7 +87,7 @@ def test_what_a_tool_cannot_do_is_what_came_of_the_command(place: Wrapped) -> No
         async with outfitter.local(environment=place.environ()) as client:
             cwd, sandbox = str(place.project), Sandbox.workspace_write()
             ran = await client.run(["sh", "-c", "echo $WROTE; exit 7"], cwd=cwd, sandbox=sandbox)
-            assert (ran.exit_code, ran.stdout) == (7, b"1\n")
+            assert (ran.exit_code, ran.stdout) == (7, b"1\n"), ran.stderr
             (place.project / "broken").touch()
             ran = await client.run(["echo", "no"], cwd=cwd, sandbox=sandbox)
             assert (ran.exit_code, ran.stdout) == (1, b"")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def started(self, pid: int) -> None: ...
         def ended(self) -> None: ...
 
-    Confine = Callable[[Launch], Prepared]
+    Confine = Callable[[Launch, bool], Prepared]  # with whether it starts among other mounts than ours
 
 
 class Within:
@@ -81,7 +81,8 @@ def prepared(launch: Launch) -> Prepared:
     try:
         if within.confine is None:
             return _Plain(launch)
-        return within.confine(launch)  # what it has to run for that is not confined itself
+        # What it has to run for that is not confined itself.
+        return within.confine(launch, within.frozen is not None)
     finally:
         _by_thread[get_ident()] = within
 

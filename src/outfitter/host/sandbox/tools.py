@@ -41,10 +41,11 @@ _finders: list[Finder] = []  # the same
 
 def confining(
     confinement: Confinement, state: str, own: Sequence[str] = ()
-) -> Callable[[Launch], ConfinedTool]:
+) -> Callable[[Launch, bool], ConfinedTool]:
     """What makes a launch one in a sandbox; `state` is the folder of what outlives us. That and `own` are in
     no tool's sight."""
-    return lambda launch: ConfinedTool(launch, confinement, f"{state}/sandbox", (state, *own))
+    hidden = (state, *own)
+    return lambda launch, elsewhere: ConfinedTool(launch, confinement, f"{state}/sandbox", hidden, elsewhere)
 
 
 def _limited() -> Limits:
@@ -102,10 +103,13 @@ class _Gate:
 class ConfinedTool:
     """A tool that is about to start in a sandbox, and what was made for it.
 
-    Raises LaunchFailed, SandboxUnavailable.
+    With `elsewhere`, among other mounts than ours: what was opened here cannot be mounted there, and places
+    are given by their paths. Raises LaunchFailed, SandboxUnavailable.
     """
 
-    def __init__(self, launch: Launch, confinement: Confinement, folder: str, own: Sequence[str]) -> None:
+    def __init__(
+        self, launch: Launch, confinement: Confinement, folder: str, own: Sequence[str], elsewhere: bool
+    ) -> None:
         finder = _finder()
         program = finder.find()
         found = look(keeping(confinement, (within.allowance or DEFAULT).protect))
@@ -125,7 +129,7 @@ class ConfinedTool:
         try:
             sources = empty_files(folder)  # and with them what is to be hidden
             unseen = covers(own, secret=True)
-            pins = pin_all(program, found, unseen, held) if confinement.files else []
+            pins = pin_all(program, found, unseen, held) if confinement.files and not elsewhere else []
             layout = lay_out(
                 program,
                 launch,
