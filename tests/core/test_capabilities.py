@@ -31,6 +31,9 @@ from outfitter.core.capabilities import (
         ('{"mcpServers": "../m.json"}', Named(wrong="path must start with `./`")),
         ('{"mcpServers": "./a/../b"}', Named(wrong="path must remain below the capability root")),
         ('{"mcpServers": "./"}', Named(wrong="path must remain below the capability root")),
+        ('{"mcpServers": "./a\\u0000b"}', Named(wrong="path must not have a NUL in it")),
+        ('{"mcpServers": "./a\\ud800"}', Named()),
+        ('{"mcpServers": "./\\ud83d\\ude00"}', Named("😀")),
         ('{"mcpServers": {"a": {}}}', Named(inline=True)),
         ('{"mcpServers": 5}', Named()),
         ("{}", Named()),
@@ -70,6 +73,8 @@ def test_what_a_manifest_says_of_a_plugin(manifest: str, found: PluginFace) -> N
         '{"apps": {}}',
         '{"interface": []}',
         '{"interface": {"displayName": 1}}',
+        '{"name": "a\\ud800"}',
+        '{"mcpServers": {"\\uDC00": 1}}',
     ],
 )
 def test_a_manifest_that_cannot_be_used(manifest: str) -> None:
@@ -141,9 +146,12 @@ def test_tools_that_a_skill_needs() -> None:
     assert dependencies({"dependencies": {"tools": [tool, {"type": "mcp"}, "x"]}}) == {
         "tools": [{"type": "mcp", "value": "x y", **nothing, "oauthCallbackPort": 7}]
     }
-    for port in ("0", "65536", "-1", "x", "٣", "9" * 5000):
+    for port in ("0", "65536", "-1", "x", "٣", "9" * 5000, "0000801234567", ""):
         told = dependencies({"dependencies": {"tools": [{**tool, "oauth": {"callback_port": port}}]}})
         assert told is not None and told["tools"][0]["oauthCallbackPort"] is None
+    zeros = {**tool, "oauth": {"callback_port": "0" * 5000 + "80"}}
+    told = dependencies({"dependencies": {"tools": [zeros]}})
+    assert told is not None and told["tools"][0]["oauthCallbackPort"] == 80
     for said in (
         None,
         {},
@@ -164,6 +172,9 @@ def test_policy_of_a_skill() -> None:
         {"policy": {"products": "codex"}},
         {"policy": {"products": ["nobody"]}},
         {"policy": {"allow_implicit_invocation": "maybe"}},
+        {"policy": {"allow_implicit_invocation": ["true"]}},
+        {"policy": {"allow_implicit_invocation": {"true": "true"}}},
+        {"policy": {"products": [["codex"], {}]}},
     ):
         assert policy(wrong) is None
 
@@ -178,6 +189,12 @@ def test_skill_of_a_plugin_has_both_names() -> None:
 
 def test_id_of_a_plugin_at_its_service() -> None:
     assert remote_id('{"schema_version": 1, "remote_plugin_id": " r "}') == "r"
-    for text in ("no", "[]", '{"schema_version": 2, "remote_plugin_id": "r"}', '{"schema_version": 1}'):
+    for text in (
+        "no",
+        "[]",
+        '{"schema_version": 2, "remote_plugin_id": "r"}',
+        '{"schema_version": 1}',
+        '{"schema_version": 1, "remote_plugin_id": "r\\ud800"}',
+    ):
         with pytest.raises(Unusable):
             remote_id(text)

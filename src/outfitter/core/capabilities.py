@@ -31,6 +31,15 @@ REMOTE_BYTES, _REMOTE_ID = 16 << 10, 1024  # of that file, of the id in it: serv
 INSTALLED = 1024  # plugins; ours, because each of them is a walk. The reference has no limit
 
 
+def _json(text: str) -> Any:
+    """The value of a file. Raises ValueError, also for half a surrogate pair: no client can read one in an
+    answer, and no path can have it. Raises RecursionError."""
+    value = loads(text)
+    if "\\ud" in text.lower():
+        dumps(value, ensure_ascii=False).encode()
+    return value
+
+
 # Plugins
 
 
@@ -47,7 +56,7 @@ class Named:
 def named(manifest: str, key: str) -> Named:
     """What a manifest says under `mcpServers` or `apps`."""
     try:
-        said = loads(manifest)
+        said = _json(manifest)
     except (ValueError, RecursionError):
         return Named()
     value = said.get(key) if isinstance(said, dict) else None
@@ -60,6 +69,8 @@ def named(manifest: str, key: str) -> Named:
     parts = [part for part in value.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
         return Named(wrong="path must remain below the capability root")
+    if "\0" in value:
+        return Named(wrong="path must not have a NUL in it")
     return Named("/".join(parts))
 
 
@@ -79,7 +90,7 @@ class PluginFace:
 def face(manifest: str, folder: str) -> PluginFace:
     """What a manifest says of an installed plugin. Raises Unusable."""
     try:
-        said = loads(manifest)
+        said = _json(manifest)
     except (ValueError, RecursionError):
         raise Unusable("its manifest is no JSON") from None
     if not isinstance(said, dict):
@@ -148,7 +159,7 @@ def _is_number(text: str) -> bool:
 def remote_id(text: str) -> str:
     """The id of a plugin at its service. Raises Unusable."""
     try:
-        said = loads(text)
+        said = _json(text)
     except (ValueError, RecursionError):
         said = None
     ident = (
@@ -217,14 +228,19 @@ def dependencies(said: Any) -> dict[str, Any] | None:
             told: dict[str, Any] = {key: _line(tool.get(key)) or None for key in _TOOL}
             oauth = tool.get("oauth")
             port = _line(oauth.get("callback_port")) if isinstance(oauth, dict) else None
-            fits = port is not None and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 65_536
-            told["oauthCallbackPort"] = int(port) if port is not None and fits else None
+            told["oauthCallbackPort"] = None if port is None else _port(port)
             listed.append(told)
     return {"tools": listed} if listed else None
 
 
+def _port(text: str) -> int | None:
+    digits = text.lstrip("0")
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= 5
+    return int(digits) if is_number and int(digits) < 65_536 else None
+
+
 PRODUCTS = ("codex", "chatgpt", "atlas")
-_SWITCHES = {"true": True, "false": False}
+_SWITCHES = ("false", "true")
 
 
 def policy(said: Any) -> dict[str, Any] | None:
@@ -237,7 +253,7 @@ def policy(said: Any) -> dict[str, Any] | None:
     if not known or (implicit is not None and implicit not in _SWITCHES):
         return None
     return {
-        "allowImplicitInvocation": None if implicit is None else _SWITCHES[implicit],
+        "allowImplicitInvocation": None if implicit is None else implicit == "true",
         "products": products,
     }
 
