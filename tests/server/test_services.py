@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from outfitter.core.http import prepare
+from outfitter.errors import AddressRefused, HttpFailed
 from outfitter.host import within
+from outfitter.host.http import Exchange, Head
 from outfitter.host.sandbox.limits import Allowance
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
-from outfitter.server.limits import RESOLVING
+from outfitter.server.limits import HTTP_RESOLVING, RESOLVING
 from outfitter.server.services import Services
 from outfitter.server.settings import ServerSettings
 from tests.support.sandbox import need_sandbox
@@ -96,5 +99,59 @@ def test_slow_names_of_one_principal_hold_up_no_other_ones_proxies() -> None:
     assert ended[0] == "quick.test"
     assert sorted(ended) == sorted(names)
     assert len(asked) <= RESOLVING + 1  # nobody asks for what nobody waits for
+    services.stop()
+    loop.close()
+
+
+class Nobody:
+    """Whose request it is, when nobody waits for it any more; `over` is called in any case."""
+
+    def __init__(self, over: Callable[[], None]) -> None:
+        self._over = over
+
+    def began(self, head: Head) -> None: ...
+    def piece(self, data: bytes) -> None: ...
+
+    def finished(self) -> None:
+        self._over()
+
+    def failed(self, error: HttpFailed | AddressRefused) -> None:
+        self._over()
+
+
+def test_slow_names_of_one_principal_hold_up_no_other_ones_requests() -> None:
+    answer, asked = threading.Event(), list[str]()
+
+    def look(host: str) -> Sequence[str]:
+        asked.append(host)
+        if host != "quick.test":
+            answer.wait()
+        return []
+
+    loop = EpollLoop()
+    services = Services(loop, ServerSettings(), {}, retains=False, base="daemon", pace=Pace())
+    pool = services.http.pool
+    pool.resolver._ask = look
+    ended = list[str]()
+
+    def ask(host: str, principal: str) -> Exchange:
+        def over() -> None:
+            ended.append(host)
+            loop.stop()
+
+        outgoing = prepare("GET", f"http://{host}/", (), b"", {})
+        asking = Exchange(pool, outgoing, Nobody(over), principal, follow=False)
+        asking.begin()
+        return asking
+
+    for number in range(300):
+        ask(f"n{number}.slow.test", "one").close()  # its time is over, or it was cancelled
+    ask("quick.test", "another")
+    giving_up = loop.call_later(30.0, loop.stop)
+    loop.run()
+    giving_up.cancel()
+    answer.set()
+    assert ended == ["quick.test"]
+    assert len(asked) <= HTTP_RESOLVING + 1
     services.stop()
     loop.close()

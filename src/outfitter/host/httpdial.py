@@ -59,7 +59,8 @@ class HttpDial:
         self._secure: ssl.SSLSocket | None = None
         self._tunnel: ProxyTunnel | None = None
         self._fd = -1  # that is watched
-        home.resolver.resolve(self._peer.host.strip("[]"), self._resolved)
+        host = self._peer.host.strip("[]")
+        home.resolver.resolve(host, self._resolved, self.principal, lambda: self._done is not None)
 
     def _resolved(self, addresses: list[Address]) -> None:
         if self._done is None:

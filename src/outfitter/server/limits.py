@@ -149,6 +149,9 @@ LONGEST_QUESTION_SECONDS = 3600.0
 # Requests of http/request that run at a time, streams included, a descriptor each, with HTTP/2 a thread: of
 # one connection, and of a whole server. An agent has a stream open to each of its MCP servers.
 HTTP_REQUESTS, HTTP_REQUESTS_TOTAL = 64, 256
+# Names that are looked up at a time for them, a thread each; and of one principal, also for requests that
+# have ended: a resolver that gets no answer waits on. An agent asks for fewer names at once.
+HTTP_RESOLVING_TOTAL, HTTP_RESOLVING = 128, 32
 # Bytes of a body that is answered in one message: the largest message of a client, as base64.
 HTTP_BODY_BYTES = 45 << 20
 # Bytes of such bodies that a whole server holds. Above this they are refused; streams are not.

@@ -6,11 +6,12 @@ from ..core.addresses import AddressRules
 from ..core.http import AFFINITY, Affinity
 from ..core.proxies import Proxies
 from ..core.quotas import Quota
+from ..core.shares import Shares
 from ..errors import HttpFailed
 from ..host.http import HttpPool
 from ..host.sandbox.upstream import Resolver
 from ..host.workers import Workers
-from .limits import HTTP_BODIES_TOTAL_BYTES, HTTP_REQUESTS_TOTAL
+from .limits import HTTP_BODIES_TOTAL_BYTES, HTTP_REQUESTS_TOTAL, HTTP_RESOLVING, HTTP_RESOLVING_TOTAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,13 +28,16 @@ class Outbound:
     def __init__(
         self, loop: Loop, settings: ServerSettings, sharing: Sharing, variables: Mapping[str, str]
     ) -> None:
-        # For names that are looked up, for certificates, for HTTP/2, and for large answers.
+        # For certificates, for HTTP/2, and for large answers: a request needs one at a time.
         self.workers = Workers(loop, HTTP_REQUESTS_TOTAL)
         self.room = Quota(HTTP_REQUESTS_TOTAL, sharing)
         rules = AddressRules(settings.http_deny, settings.http_allow)
         affinity = Affinity((*AFFINITY, *settings.http_cookies))
         proxies = Proxies(variables)
-        self.pool = HttpPool(loop, Resolver(self.workers), self.workers, rules, affinity, proxies or None)
+        # Threads of their own: to look a name up can take longer than the request that wanted it.
+        shares = Shares(HTTP_RESOLVING_TOTAL, HTTP_RESOLVING)
+        resolver = Resolver(Workers(loop, HTTP_RESOLVING_TOTAL), shares=shares)
+        self.pool = HttpPool(loop, resolver, self.workers, rules, affinity, proxies or None)
         self._held = 0  # bytes of bodies that are read to be answered in one message
 
     def hold(self, change: int) -> None:
