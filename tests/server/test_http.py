@@ -443,6 +443,20 @@ def test_http2_is_spoken_where_it_is_offered(safe: Wire) -> None:
         assert origin.connections == 1
 
 
+def test_proxy_with_http2_is_told_the_scheme_and_who_asks(tmp_path: Path) -> None:
+    with http2_origin() as proxy:
+        env = {
+            "SSL_CERT_FILE": str(authority().file),
+            "HTTP_PROXY": proxy.url.replace("https://", "https://me:s3cret@"),
+        }
+        with serving("outfitter", tmp_path, env=env) as server, Wire(server.url) as wire:
+            greet(wire)
+            told = wire.call("http/request", params("http://elsewhere.invalid/x"))
+    text = base64.b64decode(told["bodyBase64"]).decode()
+    assert ":scheme: http\n" in text and ":authority: elsewhere.invalid\n" in text
+    assert "proxy-authorization: Basic bWU6czNjcmV0\n" in text
+
+
 def test_http2_that_is_cancelled_ends(safe: Wire) -> None:
     with http2_origin() as origin:
         safe.call("http/request", params(f"{origin.url}/large", streamResponse=True))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.http import Headers, HttpRequest
+    from ..core.proxies import HttpProxy
     from ..core.url import Url
     from .httplink import Home, Key, User
 
@@ -59,11 +60,15 @@ class _Stream:
 class Http2Link:
     """As `httplink.HttpLink`. While a thread is at it, its socket is cut, and closed when that is back."""
 
-    def __init__(self, sock: ssl.SSLSocket, url: Url, home: Home, key: Key) -> None:
+    def __init__(
+        self, sock: ssl.SSLSocket, url: Url, home: Home, key: Key, proxy: HttpProxy | None = None
+    ) -> None:
         sock.setblocking(True)
         self.key = key
         self.since = 0.0
         self._home = home
+        self._proxy = proxy
+        self._scheme = url.scheme.encode()  # http, where a proxy reads requests
         self._place = url.host.strip("[]"), url.port or PORTS[url.scheme]
         self._stream = _Stream(sock)
         self._state: Any = None  # httpcore's HTTP2Connection
@@ -98,13 +103,14 @@ class Http2Link:
 
         host, port = self._place
         if self._state is None:
-            origin = httpcore.Origin(b"https", host.encode(), port)
+            origin = httpcore.Origin(self._scheme, host.encode(), port)
             # It asks no more of a stream than ours has.
             stream: Any = self._stream
             self._state = httpcore.HTTP2Connection(origin, stream)
         target = told.url.authority if told.method == "CONNECT" else told.url.target
-        url = httpcore.URL(scheme=b"https", host=host.encode(), port=port, target=target.encode())
-        kept = [one for one in told.wire_headers(cookie) if one[0] not in _OF_CONNECTION]
+        url = httpcore.URL(scheme=self._scheme, host=host.encode(), port=port, target=target.encode())
+        known = None if self._proxy is None else self._proxy.authorization
+        kept = [one for one in told.wire_headers(cookie, known) if one[0] not in _OF_CONNECTION]
         request = httpcore.Request(told.method.encode(), url, headers=kept, content=told.body)
         response = self._state.handle_request(request)
         if len(response.headers) > MAX_HEADERS:

@@ -148,13 +148,13 @@ class HttpDial:
             return
         self._unwatch()
         self._secure = None
+        through = self._proxy if self._url.scheme == "http" else None
         if secure.selected_alpn_protocol() == "h2":
             from .http2 import Http2Link
 
-            self._end(Http2Link(secure, self._url, self._home, self._key))
+            self._end(Http2Link(secure, self._url, self._home, self._key, through))
         else:
             waits = (*WAITS, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-            through = self._proxy if self._url.scheme == "http" else None
             self._end(HttpLink(secure, self._loop, self._home, self._key, waits, through))
 
     def _unwatch(self) -> None:
