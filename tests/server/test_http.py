@@ -443,6 +443,15 @@ def test_http2_is_spoken_where_it_is_offered(safe: Wire) -> None:
         assert origin.connections == 1
 
 
+def test_http2_answer_is_whole_when_it_is_the_last_of_its_connection(safe: Wire) -> None:
+    with http2_origin() as origin:
+        for _ in range(2):
+            for path in ("/x", "/last"):
+                told = safe.call("http/request", params(origin.url + path))
+                assert f":path: {path}\n" in base64.b64decode(told["bodyBase64"]).decode()
+        assert origin.connections == 2
+
+
 def test_proxy_with_http2_is_told_the_scheme_and_who_asks(tmp_path: Path) -> None:
     with http2_origin() as proxy:
         env = {

@@ -18,8 +18,15 @@ from .certificates import server_pair
 LARGE = 3 << 20
 
 
+def goaway(last: int, code: int = 0, more: bytes = b"") -> bytes:
+    """The frame that says that streams after the `last` are not answered."""
+    payload = last.to_bytes(4, "big") + code.to_bytes(4, "big") + more
+    return len(payload).to_bytes(3, "big") + b"\x07\0\0\0\0\0" + payload
+
+
 class Http2Origin:
-    """`/large` has LARGE bytes, any other path the names and values of the request's headers."""
+    """`/large` has LARGE bytes, any other path the names and values of the request's headers. Before it
+    answers to `/last`, it says that this is the last answer on its connection."""
 
     def __init__(self) -> None:
         pair = server_pair()
@@ -66,6 +73,8 @@ class Http2Origin:
                 elif isinstance(event, h2.events.StreamEnded):
                     headers = asked.pop(event.stream_id)
                     path = dict(headers)[b":path"]
+                    if path == b"/last":
+                        peer.sendall(state.data_to_send() + goaway(event.stream_id))
                     text = b"".join(b"%b: %b\n" % (name, value) for name, value in headers)
                     body = bytes(LARGE) if path == b"/large" else text
                     state.send_headers(event.stream_id, [(":status", "200"), ("x-a", "1"), ("x-a", "2")])

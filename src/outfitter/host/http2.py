@@ -6,6 +6,7 @@ import select
 import socket
 
 from ..core.http import MAX_HEADERS
+from ..core.http2 import Farewells
 from ..core.url import PORTS
 
 TYPE_CHECKING = False
@@ -28,9 +29,14 @@ class _Stream:
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self.socket = sock
+        self.number = -1  # of the stream of the present request: 1, 3, 5 and so on
+        self.farewells = Farewells()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self.socket.recv(max_bytes)
+        while data := self.socket.recv(max_bytes):
+            if told := self.farewells.feed(data, self.number):
+                return told
+        return b""
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if buffer:
@@ -112,6 +118,7 @@ class Http2Link:
         known = None if self._proxy is None else self._proxy.authorization
         kept = [one for one in told.wire_headers(cookie, known) if one[0] not in _OF_CONNECTION]
         request = httpcore.Request(told.method.encode(), url, headers=kept, content=told.body)
+        self._stream.number += 2
         response = self._state.handle_request(request)
         if len(response.headers) > MAX_HEADERS:
             raise OSError("too many headers")
@@ -136,7 +143,7 @@ class Http2Link:
             self._read()
             return
         self._user = None
-        if self._state.is_idle():
+        if self._state.is_idle() and not self._stream.farewells.said:
             self._home.give(self)
         else:
             self.close()
