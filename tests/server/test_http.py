@@ -452,6 +452,18 @@ def test_http2_answer_is_whole_when_it_is_the_last_of_its_connection(safe: Wire)
         assert origin.connections == 2
 
 
+def test_http2_body_that_a_server_refuses_is_not_waited_for(safe: Wire) -> None:
+    body = base64.b64encode(bytes(1 << 20)).decode()
+    with http2_origin() as origin:
+        asked = params(f"{origin.url}/refused", method="POST", bodyBase64=body)
+        assert safe.call("http/request", asked)["status"] == 413
+        url = f"{origin.url}/reset"
+        error = safe.error("http/request", params(url, method="POST", bodyBase64=body))
+        assert error["message"] == f"http/request failed: error sending request for url ({url})"
+        assert safe.call("http/request", params(f"{origin.url}/x"))["status"] == 200
+        assert origin.connections == 3
+
+
 def test_proxy_with_http2_is_told_the_scheme_and_who_asks(tmp_path: Path) -> None:
     with http2_origin() as proxy:
         env = {

@@ -26,7 +26,8 @@ def goaway(last: int, code: int = 0, more: bytes = b"") -> bytes:
 
 class Http2Origin:
     """`/large` has LARGE bytes, any other path the names and values of the request's headers. Before it
-    answers to `/last`, it says that this is the last answer on its connection."""
+    answers to `/last`, it says that this is the last answer on its connection; `/refused` and `/reset` it
+    answers, or not, before it has a body. It takes no more than 65,535 bytes of one."""
 
     def __init__(self) -> None:
         pair = server_pair()
@@ -70,6 +71,11 @@ class Http2Origin:
             for event in state.receive_data(data):
                 if isinstance(event, h2.events.RequestReceived):
                     asked[event.stream_id] = event.headers
+                    early = dict(event.headers)[b":path"]
+                    if early == b"/refused":
+                        state.send_headers(event.stream_id, [(":status", "413")], end_stream=True)
+                    elif early == b"/reset":
+                        state.reset_stream(event.stream_id)
                 elif isinstance(event, h2.events.StreamEnded):
                     headers = asked.pop(event.stream_id)
                     path = dict(headers)[b":path"]

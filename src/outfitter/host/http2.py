@@ -63,6 +63,34 @@ class _Stream:
         self.socket.close()
 
 
+def _connection_type() -> Any:
+    """httpcore's connection, which does not wait for room for the rest of a body when the answer is there: a
+    server that refuses a body takes no more of it. `unsent` when there was such a rest."""
+    import httpcore
+    from h2.events import StreamEnded, StreamReset
+
+    class Answered(Exception):
+        pass
+
+    class Connection(httpcore.HTTP2Connection):
+        unsent = False
+
+        def _receive_events(self, request: httpcore.Request, stream_id: int | None = None) -> None:
+            super()._receive_events(request, stream_id)
+            if stream_id is None:  # it waits for room, for the only stream that there is
+                events = [one for stream in self._events.values() for one in stream]
+                if any(isinstance(one, StreamEnded | StreamReset) for one in events):
+                    raise Answered
+
+        def _send_request_body(self, request: httpcore.Request, stream_id: int) -> None:
+            try:
+                super()._send_request_body(request, stream_id)
+            except Answered:
+                self.unsent = True
+
+    return Connection
+
+
 class Http2Link:
     """As `httplink.HttpLink`. While a thread is at it, its socket is cut, and closed when that is back."""
 
@@ -77,7 +105,7 @@ class Http2Link:
         self._scheme = url.scheme.encode()  # http, where a proxy reads requests
         self._place = url.host.strip("[]"), url.port or PORTS[url.scheme]
         self._stream = _Stream(sock)
-        self._state: Any = None  # httpcore's HTTP2Connection
+        self._state: Any = None  # httpcore's HTTP2Connection, as _connection_type makes it
         self._user: User | None = None
         self._pieces: Iterator[bytes] = iter(())
         self._busy = self._paused = self._closed = False
@@ -112,7 +140,7 @@ class Http2Link:
             origin = httpcore.Origin(self._scheme, host.encode(), port)
             # It asks no more of a stream than ours has.
             stream: Any = self._stream
-            self._state = httpcore.HTTP2Connection(origin, stream)
+            self._state = _connection_type()(origin, stream)
         target = told.url.authority if told.method == "CONNECT" else told.url.target
         url = httpcore.URL(scheme=self._scheme, host=host.encode(), port=port, target=target.encode())
         known = None if self._proxy is None else self._proxy.authorization
@@ -143,7 +171,7 @@ class Http2Link:
             self._read()
             return
         self._user = None
-        if self._state.is_idle() and not self._stream.farewells.said:
+        if self._state.is_idle() and not (self._stream.farewells.said or self._state.unsent):
             self._home.give(self)
         else:
             self.close()
