@@ -464,6 +464,16 @@ def test_http2_body_that_a_server_refuses_is_not_waited_for(safe: Wire) -> None:
         assert origin.connections == 3
 
 
+def test_http2_answer_has_a_status_that_there_can_be(safe: Wire) -> None:
+    with http2_origin() as origin:
+        for status in (299, 999):
+            assert safe.call("http/request", params(f"{origin.url}/status/{status}"))["status"] == status
+        for wrong in ("-5", "0", "99", "1000", "9999", "x"):
+            url = f"{origin.url}/status/{wrong}"
+            error = safe.error("http/request", params(url))
+            assert error["message"] == f"http/request failed: error sending request for url ({url})"
+
+
 def test_proxy_with_http2_is_told_the_scheme_and_who_asks(tmp_path: Path) -> None:
     with http2_origin() as proxy:
         env = {

@@ -27,7 +27,8 @@ def goaway(last: int, code: int = 0, more: bytes = b"") -> bytes:
 class Http2Origin:
     """`/large` has LARGE bytes, any other path the names and values of the request's headers. Before it
     answers to `/last`, it says that this is the last answer on its connection; `/refused` and `/reset` it
-    answers, or not, before it has a body. It takes no more than 65,535 bytes of one."""
+    answers, or not, before it has a body. It takes no more than 65,535 bytes of one.
+    `/status/N` has the status N."""
 
     def __init__(self) -> None:
         pair = server_pair()
@@ -83,7 +84,8 @@ class Http2Origin:
                         peer.sendall(state.data_to_send() + goaway(event.stream_id))
                     text = b"".join(b"%b: %b\n" % (name, value) for name, value in headers)
                     body = bytes(LARGE) if path == b"/large" else text
-                    state.send_headers(event.stream_id, [(":status", "200"), ("x-a", "1"), ("x-a", "2")])
+                    status = path.decode().partition("/status/")[2] or "200"
+                    state.send_headers(event.stream_id, [(":status", status), ("x-a", "1"), ("x-a", "2")])
                     waiting[event.stream_id] = body
             for stream, body in list(waiting.items()):
                 while body and (room := min(state.local_flow_control_window(stream), 16384)) > 0:

@@ -148,8 +148,8 @@ class Http2Link:
         request = httpcore.Request(told.method.encode(), url, headers=kept, content=told.body)
         self._stream.number += 2
         response = self._state.handle_request(request)
-        if len(response.headers) > MAX_HEADERS:
-            raise OSError("too many headers")
+        if len(response.headers) > MAX_HEADERS or not 100 <= response.status <= 999:
+            raise OSError("too many headers, or no such status")
         self._pieces = _frames(response)
         return response.status, [(name.lower(), value) for name, value in response.headers]
 
