@@ -220,6 +220,21 @@ def test_up_says_where_commands_run_and_what_the_first_has_printed(user: User) -
         urllib.request.urlopen(f"{registry}/readyz", timeout=5 * SECOND)
 
 
+def test_a_second_up_leaves_the_first_alone(user: User) -> None:
+    pytest.importorskip("cryptography")
+    up = user.start("up", "--json")
+    url = first(up)["url"]
+    read_line(up)
+    for again in (("up",), ("rendezvous", "serve")):
+        done = user.run(*again, "--json")
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"another service uses the store" in done.stderr
+    done = user.run("run", "--on", url, "--", "echo", "hello")
+    assert (done.returncode, done.stdout) == (0, b"hello\n"), done.stderr
+    up.send_signal(signal.SIGTERM)
+    assert read_rest(up)[:2] == (0, b"")
+
+
 def test_up_that_cannot_start_says_why_on_stderr(user: User) -> None:
     pytest.importorskip("cryptography")
     with socket.create_server(("127.0.0.1", 0)) as taken:

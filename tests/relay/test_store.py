@@ -57,6 +57,18 @@ def test_an_older_store_becomes_a_new_one_with_all_that_it_had(seen: int, tmp_pa
     assert schema(old) == schema(new)
 
 
+def test_a_file_is_for_one_service_by_whatever_name(tmp_path: Path) -> None:
+    path, link = tmp_path / "store", tmp_path / "link"
+    link.symlink_to(path)
+    service = SqliteStore(str(path), serving=True)
+    SqliteStore(str(path)).close()  # a command
+    for name in (path, link):
+        with pytest.raises(SettingInvalid, match="another service uses the store"):
+            SqliteStore(str(name), serving=True)
+    service.close()
+    SqliteStore(str(link), serving=True).close()
+
+
 def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with sqlite3.connect(path) as database:

@@ -7,6 +7,7 @@ makes them in a thread of its own.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 
@@ -82,8 +83,9 @@ _BUSY_SECONDS = 10.0  # for another process, such as a command that lists enviro
 class SqliteStore:
     """A file, for one service. Commands on the same machine may open it, too."""
 
-    def __init__(self, path: str) -> None:
-        """Raises SettingInvalid."""
+    def __init__(self, path: str, *, serving: bool = False) -> None:
+        """Opens it for a command, or as the one service (`serving`). Raises SettingInvalid."""
+        self._held = -1
         try:
             if path != ":memory:":
                 # What is in it admits nobody, but tells who works with whom.
@@ -92,12 +94,14 @@ class SqliteStore:
                 path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None
             )
             try:
+                if serving and path != ":memory:":
+                    self._held = _hold(path)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 # A crash of the machine may lose the last moments, never more: everybody can register again.
                 self._db.execute("PRAGMA synchronous = NORMAL")
                 self._migrate()
             except BaseException:
-                self._db.close()
+                self.close()
                 raise
         except (OSError, sqlite3.Error) as error:
             raise SettingInvalid(f"the store {path} cannot be used: {error}") from None
@@ -127,11 +131,33 @@ class SqliteStore:
 
     def close(self) -> None:
         self._db.close()
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
 
 
-def open_store(where: str) -> Store:
+def _hold(path: str) -> int:
+    """A lock that ends with this service: another one would say of our executors that they are offline.
+
+    It is beside the file, as SQLite has locks of its own on that. Raises OSError, SettingInvalid.
+    """
+    fd = os.open(os.path.realpath(path) + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise SettingInvalid(
+            f"another service uses the store {path}: stop that one, or name another file with --store"
+        ) from None
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_store(where: str, *, serving: bool = False) -> Store:
     """The store at a path, or at a `postgresql://` URL. Raises SettingInvalid."""
-    return PostgresStore(where) if where.startswith(_POSTGRES) else SqliteStore(where)
+    return PostgresStore(where) if where.startswith(_POSTGRES) else SqliteStore(where, serving=serving)
 
 
 class PostgresStore:

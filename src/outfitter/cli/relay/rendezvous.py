@@ -50,7 +50,7 @@ def serve(flags: dict[str, Any]) -> int:
             "--listen wss://..., or --url https://... of the proxy in front"
         )
     watching = metrics_gate(flags)
-    store = _store(flags)
+    store = _store(flags, serving=True)
     sock = place.listen()
     public = _public_url(flags["url"], place.url)
     loop = EpollLoop()
@@ -101,8 +101,8 @@ def _public_url(said: str | None, listening: str) -> str:
     return said.rstrip("/").replace("http", "ws", 1)
 
 
-def _store(flags: dict[str, Any]) -> Store:
-    return open_store(flags["store"] or default_store())
+def _store(flags: dict[str, Any], *, serving: bool = False) -> Store:
+    return open_store(flags["store"] or default_store(), serving=serving)
 
 
 def default_store() -> str:
