@@ -133,6 +133,16 @@ def test_an_unknown_ca_is_told_with_the_remedy(server: Server) -> None:
     )
 
 
+def test_a_client_that_refuses_the_certificate_is_in_the_log(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, *server_pair().flags, listen=ANY) as server:
+        socket.create_connection(("127.0.0.1", server.port)).close()  # only looks whether it is there
+        failure(server.url, ca=None)
+        log = tmp_path / "outfitter.stderr"
+        wait_until(lambda: "refused" in log.read_text(), "the refusal is in the log")
+    (line,) = [line for line in log.read_text().splitlines() if "refused" in line]
+    assert line.endswith("TLS: the client left during the handshake; it may not trust the certificate"), line
+
+
 def test_another_name_and_an_expired_certificate_are_told(tmp_path: Path) -> None:
     other = authority().issue("other", "DNS:other.invalid")
     with serving("outfitter", tmp_path / "name", *other.flags, listen=ANY) as server:
@@ -555,7 +565,7 @@ def test_a_handshake_that_ends_is_forgotten_at_once(line: Line) -> None:
     line.peer.sendall(hello()[:100])
     line.peer.shutdown(socket.SHUT_WR)
     line.loop.serve(lambda: not line.listener.open)
-    assert line.loop.waiting == 0
+    assert line.loop.waiting == 1  # the log, which counts its lines for a while
 
 
 def test_a_chain_that_the_kernel_does_not_take_at_once_is_sent_as_the_client_reads(tmp_path: Path) -> None:

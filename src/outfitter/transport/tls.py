@@ -83,6 +83,9 @@ class TlsSocket:
         if not data:
             # Without a farewell of TLS. WebSocket has its own, so nobody takes half of something for all.
             self._ended = True
+            if self._begun and not self._ready:
+                # asyncio's clients, ours among them, send no alert when they refuse a certificate.
+                self._fail("the client left during the handshake; it may not trust the certificate")
             return b""
         if not self._begun:
             self._begun = True
