@@ -228,6 +228,32 @@ def test_a_copy_whose_descriptor_got_lost_is_killed(
     assert keeper.stop() == Stopped(True)
 
 
+def test_a_copy_that_nobody_was_told_of_serves_nobody(
+    template: Template, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    receive = socket.recv_fds
+
+    def kill_first(*args: Any) -> Any:
+        _, fds, *others = receive(*args)
+        for fd in fds:
+            os.close(fd)
+        made.extend(children(pid_of(template)))
+        os.kill(pid_of(template), signal.SIGKILL)
+        return b"", [], *others
+
+    monkeypatch.setattr(socket, "recv_fds", kill_first)
+    keeper = keeping(root, template)
+    with pytest.raises(EngineFailed, match="the process that servers are copies of has ended"):
+        keeper.serve(card("l1"), Shape())
+    assert len(made) == 1
+    wait_gone(made)
+    endpoint = keeper.serve(card("l2"), Shape())
+    assert output(endpoint, "echo $PPID") == f"{keeper.pid}\n"
+    assert keeper.stop() == Stopped(True)
+    assert left(root) == []
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _ALONE = 2
 _ANSWER_SECONDS = 10.0  # a copy takes 2 ms
 _ANSWER_BYTES = 64
+_LOOK_SECONDS = 1.0  # until what a template held is let go when it was killed
 NO = b"no"  # in place of a number
 _ENDED = "the process that servers are copies of has ended"
 
@@ -53,11 +54,20 @@ class Template:
             try:
                 control = self._control or self._begin()
                 return _copied(control, start) if self._is_ready(control) else None
-            except (ConnectionError, TimeoutError) as error:
-                warn("pool", "servers start by themselves from now on: %s", error)
-                self._end()  # it cannot answer later, either
-                self._given_up = True
+            except ConnectionError as error:
+                self._give_up(error)
                 return None
+            except _Unanswered as asked:
+                self._give_up(asked)
+                # With the same streams, a second server would be taken for the first.
+                if asked.has_made_one():
+                    raise OSError(errno.ECHILD, _ENDED) from None
+                return None
+
+    def _give_up(self, error: Exception) -> None:
+        warn("pool", "servers start by themselves from now on: %s", error)
+        self._end()  # it cannot answer later, either
+        self._given_up = True
 
     def _begin(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -102,8 +112,24 @@ class Template:
         self._control = self._process = None
 
 
+class _Unanswered(Exception):
+    """A template was asked and has not answered: it may have made a copy, which holds the other end of
+    `report`."""
+
+    def __init__(self, why: Exception, report: int) -> None:
+        super().__init__(str(why))
+        self._report = report
+
+    def has_made_one(self) -> bool:
+        """Whether there is a copy, once the template has ended. Ask once."""
+        try:
+            return not ready(self._report, _LOOK_SECONDS) or bool(os.read(self._report, _ANSWER_BYTES))
+        finally:
+            os.close(self._report)
+
+
 def _copied(control: socket.socket, start: Start) -> Child | None:
-    """A new copy; None if it could not make one. Raises OSError."""
+    """A new copy; None if it could not make one. Raises OSError, _Unanswered."""
     told = {
         "words": start.words,
         "started": [*own_words(start.holds), *start.words],
@@ -122,6 +148,8 @@ def _copied(control: socket.socket, start: Start) -> Child | None:
             said, watched, _, _ = socket.recv_fds(control, _ANSWER_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
             if not said:
                 raise ConnectionError(_ENDED)
+        except (ConnectionError, TimeoutError) as error:
+            raise _Unanswered(error, report) from None
         except BaseException:
             os.close(report)
             raise
