@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+import outfitter.sync
 from outfitter.core.shape import Shape
 from outfitter.errors import SettingInvalid
+from outfitter.pool.pool import Pool
 from outfitter.pool.settings import settle, shape_of, stands_by
 
 
@@ -44,6 +46,58 @@ def test_what_cannot_be_used_is_named(wrong: Any) -> None:
     name = list(wrong)[-1]
     with pytest.raises(SettingInvalid, match=f"^{name}"):
         settle("local", wrong)
+
+
+@pytest.mark.parametrize("wrong", ["limit", "sise", "memroy"])
+def test_an_argument_that_there_is_not_is_refused(wrong: str) -> None:
+    given: Any = {wrong: "required"}
+    with pytest.raises(
+        TypeError, match=rf"^Pool\(\) got an unexpected keyword argument '{wrong}': did you mean"
+    ):
+        Pool("local", **given)
+    with pytest.raises(TypeError, match=rf"^lease\(\) got an unexpected keyword argument '{wrong}'"):
+        Pool("local").lease(**given)
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        outfitter.sync.Pool("local", **given)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": "3"},
+        {"size": 2.5},
+        {"warm": 0.5},
+        {"idle": None},
+        {"cpus": "2"},
+        {"queue_timeout": "5"},
+        {"relay": 3},
+        {"labels": "zone=a"},
+        {"labels": {"zone": ["a"]}},
+        {"env": "A=1"},
+        {"env": {"A": 1}},
+        {"env": {"": "a"}},
+        {"env": {"A=B": "a"}},
+        {"env": {"A": "a\0"}},
+    ],
+    ids=str,
+)
+def test_an_argument_of_another_kind_is_named(wrong: Any) -> None:
+    with pytest.raises(SettingInvalid, match=f"^{next(iter(wrong))}: "):
+        Pool("local", **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"group": ["a"]}, {"cpus": "1"}, {"labels": [1]}, {"name": 3}], ids=str)
+def test_an_argument_of_a_lease_of_another_kind_is_named(wrong: Any) -> None:
+    pool = Pool("local", size=1, queue_timeout=None)
+    pool.lease(queue_timeout=None)
+    with pytest.raises(SettingInvalid, match=f"^{next(iter(wrong))}: "):
+        pool.lease(**wrong)
+
+
+def test_a_value_that_cannot_be_used_is_not_told() -> None:
+    with pytest.raises(SettingInvalid) as caught:
+        Pool("local", env={"TOKEN": "s3cret\0"})
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_lease_has_of_the_pool_what_it_does_not_say() -> None:

@@ -42,7 +42,7 @@ from .lease import Lease, run_setup
 from .link import SlotLink
 from .map import outcomes
 from .parity import Parity
-from .settings import argv, settle, shape_of, stands_by, timeout
+from .settings import LeaseWishes, PoolWishes, argv, check, settle, shape_of, stands_by, timeout
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from ..core.shape import Shape
     from .engine import Endpoint, Engine, Loss, Slot
     from .map import Lending, Outcome, Task
-    from .settings import LeaseWishes, PoolWishes
     from .tally import PoolStatus
 
     T = TypeVar("T")
@@ -105,6 +104,7 @@ class Pool:
     """What `outfitter pool status` calls it if it has no name."""
 
     def __init__(self, engine: str | Engine = "local", **wishes: Unpack[PoolWishes]) -> None:
+        check("Pool", wishes, PoolWishes.__optional_keys__)
         self._on_event = wishes.get("on_event")
         self._engine: Engine | None = None
         if isinstance(engine, str):
@@ -209,6 +209,7 @@ class Pool:
         after the pool's own. With `keep_workspace` the workspace stays on its node. Entering the block raises
         LeaseRefused; inside of it, a client whose executor is gone raises LeaseLost.
         """
+        check("lease", wishes, LeaseWishes.__optional_keys__)
         self._named += 1
         name = wishes.get("name", "")
         return Lease(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypedDict
 
 from ..core.leases import MAX_SLOTS, PoolBounds
 from ..core.shape import Shape, size
 from ..errors import SettingInvalid
+from ..formats.toml import suggest
 from ..record import EMPTY, record
 from .relayed import RelayPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..core.leases import Transition
 
@@ -65,6 +68,40 @@ class PoolWishes(ShapeWishes, total=False):
     queue_timeout: float | None
     start_timeout: float
     on_event: OnEvent
+
+
+_NUMBER, _WHOLE, _TEXT = (Real, "a number"), (Integral, "a whole number"), (str, "a text")
+_KINDS: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("idle", "start_timeout", "queue_timeout", "cpus", "gpus"), _NUMBER),
+    **dict.fromkeys(("size", "warm"), _WHOLE),
+    **dict.fromkeys(("name", "group", "address", "relay", "image"), _TEXT),
+}
+_MAPS = ("env", "labels")
+
+
+def check(call: str, given: Mapping[str, object], known: frozenset[str]) -> None:
+    """Raises TypeError for an argument that there is not, as Python does where it knows their names, and
+    SettingInvalid for one of another kind."""
+    for name, value in given.items():
+        if name not in known:
+            hint = suggest(name, tuple(sorted(known)))
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}: {hint}")
+        kind, wanted = _KINDS.get(name, (object, ""))
+        if not (isinstance(value, kind) or (name == "queue_timeout" and value is None)):
+            raise SettingInvalid(f"{name}: {value!r} cannot be used: give {wanted}")
+        if name in _MAPS:
+            _check_map(name, value)
+
+
+def _check_map(what: str, given: object) -> None:
+    """Raises SettingInvalid. Values may be secrets: they are not told."""
+    if not isinstance(given, Mapping):
+        raise SettingInvalid(f"{what}: {type(given).__name__} cannot be used: give texts by their names")
+    for name, value in given.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise SettingInvalid(f"{what}: {name!r} or its value is no text: give texts by their names")
+        if what == "env" and (not name or "=" in name or "\0" in name + value):
+            raise SettingInvalid(f"{what}: {name!r} or its value has what no variable can have: leave it out")
 
 
 @record
