@@ -108,7 +108,9 @@ class _Way:
             return
         waits = bool(self._held)
         self._held += data
-        if not waits:
+        if waits:
+            self._watch(len(self._held) < _HELD_BYTES)
+        else:
             self._write()
 
     def _write(self) -> None:
