@@ -59,9 +59,10 @@ def record(cls: type[T]) -> type[T]:
     """Makes a class a frozen value: slots, `__init__`, equality, hash and repr from its annotated fields.
 
     Fields after `_: KW_ONLY` are given by name. A field whose default is `()` is kept as a tuple, whatever
-    sequence it is given; one whose default is `EMPTY` gets a dict of its own. `__post_init__` may check the
-    fields, and set them with `fill`. Equality, hash and repr that the class defines itself stay as they are;
-    `hidden` names the fields whose values must not be in a repr, because they may be secret.
+    sequence it is given, but no text and no dict; one whose default is `EMPTY` gets a dict of its own.
+    `__post_init__` may check the fields, and set them with `fill`. Equality, hash and repr that the class
+    defines itself stay as they are; `hidden` names the fields whose values must not be in a repr, because
+    they may be secret.
     """
     return make(cls, guarded=True)
 
@@ -138,12 +139,19 @@ def _write_later(cls: type, names: list[str], defaults: dict[str, object]) -> No
             return
         for name, content in contents.items():
             if defaults.get(name) == ():
-                content = tuple(content)
+                content = _listed(name, content)
             _set(self, name, {} if content is EMPTY else content)
         if post is not None:
             post(self)
 
     cls.__init__ = __init__  # type: ignore[misc]
+
+
+def _listed(name: str, content: Any) -> tuple[Any, ...]:
+    """Raises TypeError for what would become a list of letters, or of names without their values."""
+    if isinstance(content, str | bytes | dict):
+        raise TypeError(f"`{name}` is a list, not {type(content).__name__}: write [...]")
+    return tuple(content)
 
 
 def write_all() -> None:
@@ -176,7 +184,8 @@ def _written(cls: type, names: list[str], defaults: dict[str, object]) -> Callab
         arguments.append(f"{name}=_default_{name}" if name in defaults else name)
         content = name
         if defaults.get(name) == ():
-            content = f"tuple({name})"
+            content = f"{name} if {name}.__class__ is tuple else _listed({name!r}, {name})"
+            known["_listed"] = _listed
         elif defaults.get(name) is EMPTY:
             content = f"{{}} if {name} is _default_{name} else {name}"
         lines.append(f" _set_{name}(self, {content})" if guarded else f" self.{name} = {content}")

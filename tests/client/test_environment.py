@@ -60,6 +60,23 @@ def test_words_are_shown_as_they_are_written() -> None:
     assert EnvContract() == EnvContract("user", (), None, None)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"set": {"CI": "1", "TZ": "UTC"}},
+        {"set": ["CI"]},
+        {"exclude": "DEPLOY_TOKEN"},
+        {"include_only": "PATH"},
+    ],
+    ids=str,
+)
+def test_a_policy_takes_no_text_and_no_dict_for_a_list(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"^`{next(iter(wrong))}` is a list"):
+        EnvPolicy(**wrong)
+    with pytest.raises(TypeError, match=r"^`unset` is a list, not str"):
+        EnvContract(unset="DEPLOY_TOKEN")
+
+
 def test_a_command_gets_the_contract_unless_something_else_is_said(place: Place) -> None:
     async def scenario() -> None:
         async with outfitter.local(environment=place.environ(**BASE)) as client:

@@ -37,6 +37,10 @@ class EnvPolicy:
     set: Sequence[tuple[str, str]] = ()
     include_only: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        if any(isinstance(pair, str) for pair in self.set):  # one of two letters would be taken for a pair
+            raise TypeError('`set` is a list of (name, value) pairs: write [("CI", "1")]')
+
 
 @record
 class EnvContract:
