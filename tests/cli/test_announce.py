@@ -18,7 +18,7 @@ import pytest
 
 import outfitter
 from outfitter import VERSION
-from tests.support.machine import SECOND, wait_gone
+from tests.support.machine import SECOND, children, wait_gone
 from tests.support.pipes import piping
 from tests.support.relays import Rendezvous, meeting
 from tests.support.servers import serving
@@ -233,6 +233,18 @@ def test_a_second_up_leaves_the_first_alone(user: User) -> None:
     assert (done.returncode, done.stdout) == (0, b"hello\n"), done.stderr
     up.send_signal(signal.SIGTERM)
     assert read_rest(up)[:2] == (0, b"")
+
+
+def test_an_up_that_is_killed_leaves_nothing_behind(user: User) -> None:
+    pytest.importorskip("cryptography")
+    up = user.start("up", "--json")
+    first(up)
+    read_line(up)
+    left = children(up.pid)
+    assert len(left) == 2
+    up.kill()
+    up.communicate()
+    wait_gone(left)
 
 
 def test_up_that_cannot_start_says_why_on_stderr(user: User) -> None:

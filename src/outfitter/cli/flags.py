@@ -52,6 +52,8 @@ class Flag:
 # Of commands that run until they are stopped.
 JSON_FIRST = Flag("--json", "flag", "Print a JSON object as the first line: url, pid and more.")
 
+END_WITH_STDIN = Flag("--exit-on-stdin-close", "flag", "End when standard input ends.")
+
 # Of an executor that dials out.
 DIALS_OUT: tuple[Flag, ...] = (
     Flag("--remote", "text", "Dial out and serve through the relay of this registry (http(s)://...).", "URL"),
@@ -86,7 +88,7 @@ DIALS_OUT: tuple[Flag, ...] = (
         "flag",
         "With --authorized-harnesses: if the file is empty, write the key of the first user to it.",
     ),
-    Flag("--exit-on-stdin-close", "flag", "End when standard input ends."),
+    END_WITH_STDIN,
 )
 
 # Of one that may do without a relay.

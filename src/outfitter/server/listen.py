@@ -129,7 +129,7 @@ def serve_websocket(
     loop = EpollLoop()
     _load_first(loop)
     if settings.ends_with_stdin:
-        _end_with_stdin(loop)  # before anybody is told that we listen
+        end_with_stdin(loop)  # before anybody is told that we listen
     upgrade = _LazyUpgrade(loop)
     reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
     upgrade.signals = on_signals(
@@ -313,7 +313,7 @@ def run(loop: EpollLoop, settings: ServerSettings) -> bool:
     return True
 
 
-def _end_with_stdin(loop: EpollLoop) -> None:
+def end_with_stdin(loop: EpollLoop) -> None:
     """Whoever has started us holds the other end of a pipe: the kernel closes it when he is killed."""
     import stat
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..flags import DIALS_OUT, JSON, JSON_FIRST, Flag
+from ..flags import DIALS_OUT, END_WITH_STDIN, JSON, JSON_FIRST, Flag
 from ..options import has
 
 _ROLES = ("execute", "use", "execute-pool", "use-pool")  # as `relay.authority` has them
@@ -47,6 +47,7 @@ def rendezvous_group() -> None:
         "With --metrics: answer whoever shows a token of this file (one a line) instead, from anywhere.",
         "FILE",
     ),
+    END_WITH_STDIN,
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
     JSON_FIRST,
 )

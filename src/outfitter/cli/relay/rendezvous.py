@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def serve(flags: dict[str, Any]) -> int:
     """Runs the service until SIGTERM or SIGINT. Raises SettingInvalid."""
-    from ...server.listen import parse_url
+    from ...server.listen import end_with_stdin, parse_url
 
     begin_log(flags)
     place = parse_url(flags["listen"])
@@ -54,6 +54,8 @@ def serve(flags: dict[str, Any]) -> int:
     sock = place.listen()
     public = _public_url(flags["url"], place.url)
     loop = EpollLoop()
+    if flags["exit_on_stdin_close"]:
+        end_with_stdin(loop)
     authority = Authority(store, time.time, public, flags["instance"])
     secure = None if certificates is None else _secured(loop, certificates)
     limits = room(raise_file_limit())

@@ -106,9 +106,13 @@ def _command(*words: str) -> list[str]:
 
 def _start(children: list[subprocess.Popen[bytes]], shown: _Shown, *words: str) -> subprocess.Popen[bytes]:
     shown.command(shlex.join(words))
-    # A session of their own: Ctrl-C is ours, and they end in order.
+    # A session of their own: Ctrl-C is ours, and they end in order. With our end of their input, they end
+    # also when we are killed.
     child = subprocess.Popen(
-        _command(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+        _command(*words, "--exit-on-stdin-close"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     children.append(child)
     return child
@@ -163,5 +167,6 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
