@@ -191,7 +191,7 @@ def test_mistakes_are_told(user: User, server: Server) -> None:
 def test_executor_cannot_lead_out_of_what_is_copied_to(name: str) -> None:
     @with_a_peer()
     async def scenario(peer: Peer) -> None:
-        listing = asyncio.ensure_future(There("build", peer.client).names("/work/tree"))
+        listing = asyncio.ensure_future(There("build", peer.client).names("/srv/tree"))
         entry = {"fileName": name, "isDirectory": True, "isFile": False}
         peer.answer(await peer.request("fs/readDirectory"), {"entries": [entry]})
         with pytest.raises(RemoteProtocolError, match="which no directory can have"):
