@@ -113,22 +113,30 @@ def unit_of(path: Path) -> str:
     return part.removesuffix(".py")
 
 
+def ours(path: Path, node: ast.ImportFrom) -> tuple[str, ...] | None:
+    """The parts of a module below the package, however it is written; None if it is somebody else's."""
+    named = tuple(node.module.split(".")) if node.module else ()
+    if node.level == 0:
+        return named[1:] if named[0] == PACKAGE.name else None
+    here = path.relative_to(PACKAGE).parts[:-1]
+    assert node.level <= len(here) + 1, f"{path}:{node.lineno} leaves the package"
+    return here[: len(here) - node.level + 1] + named
+
+
 def imports(path: Path) -> list[tuple[int, str, bool]]:
     """Line, module and whether it is ours, for each import; ours as its unit ("protocol")."""
     found = []
-    depth = len(path.relative_to(PACKAGE).parts) - 1
     for node in nodes(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name.split(".")[0], False) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found.append((node.lineno, (node.module or "").split(".")[0], False))
-        elif isinstance(node, ast.ImportFrom) and node.level == depth + 1:
-            if node.module:
-                found.append((node.lineno, node.module.split(".")[0], True))
+        elif isinstance(node, ast.ImportFrom):
+            parts = ours(path, node)
+            if parts is None:
+                found.append((node.lineno, (node.module or "").split(".")[0], False))
+            elif parts:
+                found.append((node.lineno, parts[0], True))
             else:
                 found += [(node.lineno, alias.name, True) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level > depth + 1:
-            raise AssertionError(f"{path}:{node.lineno} leaves the package")
     return found
 
 
@@ -202,12 +210,10 @@ MODULES = {module_of(path): path for path in FILES}
 
 
 def arrows(path: Path) -> set[str]:
-    here = path.relative_to(PACKAGE).with_suffix("").parts[:-1]
     found = set()
     for node in nodes(path):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = here[: len(here) - node.level + 1]
-            module = ".".join((*base, *(node.module.split(".") if node.module else ())))
+        if isinstance(node, ast.ImportFrom) and (parts := ours(path, node)) is not None:
+            module = ".".join(parts)
             for alias in node.names:
                 inner = f"{module}.{alias.name}" if module else alias.name
                 found.add(inner if inner in MODULES else module)

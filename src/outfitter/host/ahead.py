@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _CHANGED = 126  # as for a program that cannot be executed
-_SIGINT, _SIGKILL, _SIGPIPE, _SIGTTOU, _SIGXFSZ = 2, 9, 13, 22, 25
+_SIGKILL, _SIGTTOU = 9, 22
 _PR_SET_PDEATHSIG = 1
 _LARGEST = 1 << 25  # of a trusted file; far more than any provider reads
 
@@ -30,7 +30,7 @@ def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from outfitter.env.ahead import told
     from outfitter.env.report import decode
-    from outfitter.host.behind import REPORT
+    from outfitter.host.behind import REPORT, as_started, become
     from outfitter.system import LINUX
 
     plan = told(sys.argv[1:])
@@ -40,7 +40,7 @@ def main() -> None:
     except NotAsChecked as error:
         _fail(f"{error}. Nothing was run: try again.")
     if not LINUX:
-        _become([*plan.tool, *plan.rest], os.environ)  # nothing is frozen there (core.abilities, "frozen")
+        become([*plan.tool, *plan.rest], os.environ)  # nothing is frozen there (core.abilities, "frozen")
     report = os.memfd_create("report", 0)  # the tool, and what it starts, inherit it
     tool = [*plan.tool, REPORT, str(report), *plan.rest]
     status = _asked(plan.top, files, tool)
@@ -53,19 +53,7 @@ def main() -> None:
     if folder != os.getcwd():
         os.chdir(folder)
     os.umask(mask)
-    _become(command, env)
-
-
-def as_started() -> None:
-    """Undoes what Python does to signals and to the locale: what is executed would inherit it."""
-    from outfitter.host.given import take_back
-    from outfitter.stdlib import SIG_DFL, SIG_IGN, getsignal, signal
-
-    if getsignal(_SIGINT) != SIG_IGN:
-        signal(_SIGINT, SIG_DFL)
-    signal(_SIGPIPE, SIG_DFL)
-    signal(_SIGXFSZ, SIG_DFL)
-    take_back()
+    become(command, env)
 
 
 class NotAsChecked(Exception):
@@ -107,6 +95,7 @@ def _asked(top: str, files: Mapping[str, bytes | None], tool: Sequence[str]) -> 
 def _ask(top: str, files: Mapping[str, bytes | None], tool: Sequence[str]) -> NoReturn:
     """Runs the tool, in the child; keeps what it has written."""
     from outfitter.errors import LaunchFailed
+    from outfitter.host.behind import become
     from outfitter.host.freezing import FrozenFolder, NotFreezable
     from outfitter.host.layout import layout
     from outfitter.host.mounts import Mounts
@@ -129,7 +118,7 @@ def _ask(top: str, files: Mapping[str, bytes | None], tool: Sequence[str]) -> No
     child = os.fork()
     if child == 0:
         prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-        _become(tool, os.environ)
+        become(tool, os.environ)
     os.chdir("/")
     _, status = os.waitpid(child, 0)
     if lost := folder.give_back():
@@ -147,12 +136,6 @@ def _take_terminal() -> None:
     except OSError:
         pass  # it is no terminal, or not ours
     signal(_SIGTTOU, SIG_DFL)
-
-
-def _become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
-    from outfitter.host.behind import become
-
-    become(argv, env)
 
 
 def _end(status: int) -> NoReturn:

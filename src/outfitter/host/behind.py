@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells, and tools such as env, say it
 
+_SIGINT, _SIGPIPE, _SIGXFSZ = 2, 13, 25
+
 # The first word if somebody waits for a report; the descriptor follows.
 REPORT = "report"
 
@@ -29,7 +31,6 @@ def program_words() -> list[str]:
 def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from outfitter.env.behind import put_right
-    from outfitter.host.ahead import as_started
 
     as_started()
     report, words = _report(sys.argv[1:])
@@ -46,6 +47,18 @@ def main() -> None:
 def _report(words: list[str]) -> tuple[int | None, list[str]]:
     """Where the program in front of the tool wants to be told of the environment, if it is there."""
     return (int(words[1]), words[2:]) if words[0] == REPORT else (None, words)
+
+
+def as_started() -> None:
+    """Undoes what Python does to signals and to the locale: what is executed would inherit it."""
+    from outfitter.host.given import take_back
+    from outfitter.stdlib import SIG_DFL, SIG_IGN, getsignal, signal
+
+    if getsignal(_SIGINT) != SIG_IGN:
+        signal(_SIGINT, SIG_DFL)
+    signal(_SIGPIPE, SIG_DFL)
+    signal(_SIGXFSZ, SIG_DFL)
+    take_back()
 
 
 def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
