@@ -11,34 +11,21 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from statistics import median
 from typing import Final
 
 import outfitter
-from bench.arms import ROOT
+from bench.poolrows import IN_FLIGHT, SLOTS, Row, command_rate, ready, renewal_rate, server, true
 from outfitter.pool.engine import Capacity, Card, Endpoint, Loss, Node, Order, Stopped
 
 __all__ = ["main"]
 
-Row = tuple[str, float, str, float | None]  # what, how much, unit, at most so much (None: no goal)
-
-SLOTS: Final = 8
-IN_FLIGHT: Final = 32
 SIZES: Final = (10, 100, 1000)
-_SERVE: Final = [
-    os.path.join(ROOT, ".venv", "bin", "outfitter"),
-    "serve",
-    "--max-sessions",
-    "4096",
-    "--allow-unauthenticated",
-]
 
 
 def main(engines: list[str], *, quick: bool, rounds: int, as_json: bool) -> int:
@@ -95,9 +82,9 @@ async def _engine(engine: str, samples: int) -> list[Row]:
         renewal = await _standing_by(pool, samples)
         rows.append(("renewal with a server that stands by", renewal * 1e3, "ms", 10.0))
     async with outfitter.Pool(engine, size=SLOTS, limits="none", warm=SLOTS) as pool:
-        await _ready(pool, SLOTS)
-        rows.append((f"renewals/s, {SLOTS} slots", await _renewals(pool, 4 * samples), "/s", None))
-        await _ready(pool, SLOTS)
+        await ready(pool, SLOTS)
+        rows.append((f"renewals/s, {SLOTS} slots", await renewal_rate(pool, 4 * samples), "/s", None))
+        await ready(pool, SLOTS)
         rows += await _many(pool, 20 * samples)
     return rows
 
@@ -105,12 +92,12 @@ async def _engine(engine: str, samples: int) -> list[Row]:
 async def _one_slot(pool: outfitter.Pool, samples: int) -> tuple[float, float]:
     leases, renewals = [], []
     for _ in range(samples):
-        await _ready(pool, 1)
+        await ready(pool, 1)
         begin = time.perf_counter()
         async with pool.lease():
             leases.append(time.perf_counter() - begin)
         begin = time.perf_counter()
-        await _ready(pool, 1)
+        await ready(pool, 1)
         renewals.append(time.perf_counter() - begin)
     return median(leases), median(renewals)
 
@@ -124,16 +111,16 @@ async def _standing_by(pool: outfitter.Pool, samples: int) -> float:
             assert place.preparing is not None
             await place.preparing
         begin = time.perf_counter()
-        await _ready(pool, 1)
+        await ready(pool, 1)
         renewals.append(time.perf_counter() - begin)
     return median(renewals)
 
 
 async def _commands(pool: outfitter.Pool, samples: int) -> list[Row]:
     """One `true` in a lease, and on a server of its own, in turns."""
-    with _server() as url:
+    with server() as url:
         async with pool.lease() as leased, outfitter.connect(url) as direct:
-            pairs = [(await _true(leased), await _true(direct)) for _ in range(5 * samples + 5)][5:]
+            pairs = [(await true(leased), await true(direct)) for _ in range(5 * samples + 5)][5:]
             pids = _servers(pool)
             memory = sum(_resident(pid) for pid in pids) / max(1, len(pids))
     ours, theirs = (median(times) for times in zip(*pairs, strict=True))
@@ -158,68 +145,23 @@ async def _loss(pool: outfitter.Pool) -> float:
     raise AssertionError("the executor was not lost")
 
 
-async def _renewals(pool: outfitter.Pool, count: int) -> float:
-    async def nothing(client: outfitter.Client, number: int) -> None:
-        pass
-
-    begin = time.perf_counter()
-    async for _ in pool.map(nothing, range(count)):
-        pass
-    return count / (time.perf_counter() - begin)
-
-
 async def _many(pool: outfitter.Pool, count: int) -> list[Row]:
     """Commands per second on leases, and on as many servers without a pool."""
     async with AsyncExitStack() as stack:
         leased = [await stack.enter_async_context(pool.lease()) for _ in range(SLOTS)]
         plain = []
         for _ in range(SLOTS):
-            url = stack.enter_context(_server())
+            url = stack.enter_context(server())
             plain.append(await stack.enter_async_context(outfitter.connect(url)))
-        ours = await _rate(leased, count)
-        theirs = await _rate(plain, count)
-        ours = max(ours, await _rate(leased, count))
-        theirs = max(theirs, await _rate(plain, count))
+        ours = await command_rate(leased, count)
+        theirs = await command_rate(plain, count)
+        ours = max(ours, await command_rate(leased, count))
+        theirs = max(theirs, await command_rate(plain, count))
     what = f"{IN_FLIGHT} in flight on {SLOTS}"
     return [
         (f"commands/s, {what} leases", ours, "/s", None),
         (f"servers / leases, {what}", theirs / ours, "", 1.11),
     ]
-
-
-async def _rate(clients: list[outfitter.Client], count: int) -> float:
-    async def work(client: outfitter.Client) -> None:
-        for _ in range(count // IN_FLIGHT):
-            await client.run(["true"])
-
-    begin = time.perf_counter()
-    await asyncio.gather(*(work(clients[number % len(clients)]) for number in range(IN_FLIGHT)))
-    return count // IN_FLIGHT * IN_FLIGHT / (time.perf_counter() - begin)
-
-
-async def _true(client: outfitter.Client) -> float:
-    begin = time.perf_counter()
-    await client.run(["true"])
-    return time.perf_counter() - begin
-
-
-async def _ready(pool: outfitter.Pool, count: int) -> None:
-    """Looks often: a lease is measured against this."""
-    while pool.status()["slots"].get("ready", 0) < count:
-        if pool.status()["slots"] == {}:
-            async with pool.lease():
-                pass
-        await asyncio.sleep(0.001)
-
-
-@contextmanager
-def _server() -> Iterator[str]:
-    with subprocess.Popen(_SERVE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        try:
-            yield child.stdout.readline().strip()
-        finally:
-            child.terminate()
 
 
 def _servers(pool: outfitter.Pool) -> list[int]:
@@ -279,17 +221,17 @@ class _SharedSlot:
 async def _growth(sizes: tuple[int, ...]) -> list[Row]:
     rows: list[Row] = []
     for size in sizes:
-        with _server() as url:
+        with server() as url:
             before = _resident(os.getpid())
             async with outfitter.Pool(_SharedEngine(url), size=size, warm=size) as pool:
-                await _ready(pool, size)
+                await ready(pool, size)
                 async with AsyncExitStack() as stack:
                     for _ in range(size):
                         await stack.enter_async_context(pool.lease())
                     each = (_resident(os.getpid()) - before) / size
                     share = await _processor(5.0)
                 if size == 100:
-                    rate = await _renewals(pool, 2000)
+                    rate = await renewal_rate(pool, 2000)
                     rows.append(("leases/s that the driver manages, 100 slots", rate, "/s", None))
         rows.append(
             (f"driver's memory per lease, {size} held", each / 1024, "KiB", 256.0 if size >= 100 else None)

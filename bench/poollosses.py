@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import outfitter
-from bench.pool import Row, _ready
+from bench.poolrows import Row, ready
 from bench.raytasks import RayActor
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def _loss(cluster: RayCluster, strike: Callable[[RayNode], float]) -> tupl
     """Seconds until a lease and an actor of a node that is struck are known to be lost, and the node."""
     wishes: dict[str, Any] = {"size": _HELD, "warm": _HELD, "cpus": _CPUS, "limits": "none"}
     async with outfitter.Pool("ray", address=cluster.address, **wishes) as pool, AsyncExitStack() as stack:
-        await _ready(pool, _HELD)
+        await ready(pool, _HELD)
         leases = [pool.lease() for _ in range(_HELD)]
         for lease in leases:
             await stack.enter_async_context(lease)
@@ -97,7 +97,7 @@ async def _run(pool: outfitter.Pool, halfway: Callable[[], None]) -> float:
         for _ in range(_COMMANDS):
             await client.run(["sleep", "0.05"])
 
-    await _ready(pool, _SLOTS)
+    await ready(pool, _SLOTS)
     begin, ended = time.perf_counter(), 0
     async for _ in pool.map(work, range(_LEASES)):
         ended += 1

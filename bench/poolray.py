@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import outfitter
-from bench.pool import IN_FLIGHT, SLOTS, Row, _rate, _ready, _renewals, _server, _true
+from bench.poolrows import IN_FLIGHT, SLOTS, Row, command_rate, ready, renewal_rate, server, true
 from bench.procfs import pss_kb, rss_kb
 from bench.raytasks import RayActor, RayTasks
 
@@ -92,31 +92,31 @@ async def _compared(address: str, samples: int, cluster: RayCluster | None = Non
         outfitter.Pool("ray", address=address, **wishes) as far,
         outfitter.Pool("local", **wishes) as near,
     ):
-        await _ready(far, SLOTS)
-        await _ready(near, SLOTS)
+        await ready(far, SLOTS)
+        await ready(near, SLOTS)
         leases = await _turns({"far": lambda: _leased(far), "near": lambda: _leased(near)}, samples)
 
         async def renewed(pool: outfitter.Pool) -> float:
-            rate = await _renewals(pool, 2 * samples)
-            await _ready(pool, SLOTS)
+            rate = await renewal_rate(pool, 2 * samples)
+            await ready(pool, SLOTS)
             return rate
 
         renewals = await _turns({"far": lambda: renewed(far), "near": lambda: renewed(near)}, rounds)
         async with AsyncExitStack() as stack:
             there = [await stack.enter_async_context(far.lease()) for _ in range(SLOTS)]
             here = [await stack.enter_async_context(near.lease()) for _ in range(SLOTS)]
-            direct = await stack.enter_async_context(outfitter.connect(stack.enter_context(_server())))
+            direct = await stack.enter_async_context(outfitter.connect(stack.enter_context(server())))
             many = 10 * samples
             # Before any task has run: Ray starts and ends workers for tasks long after them, which would take
             # the processors from whichever comes next.
             commands = await _turns(
-                {"far": lambda: _rate(there, many), "near": lambda: _rate(here, many)}, rounds
+                {"far": lambda: command_rate(there, many), "near": lambda: command_rate(here, many)}, rounds
             )
             tasks, actor = RayTasks(_TASK_CPUS), RayActor(num_cpus=_TASK_CPUS)
             await asyncio.to_thread(tasks.rate, _WARM_UP, IN_FLIGHT)
             beside = await _turns(
                 {
-                    "far": lambda: _rate(there, many),
+                    "far": lambda: command_rate(there, many),
                     "tasks": lambda: asyncio.to_thread(tasks.rate, many, IN_FLIGHT),
                 },
                 rounds,
@@ -125,8 +125,8 @@ async def _compared(address: str, samples: int, cluster: RayCluster | None = Non
                 await asyncio.to_thread(_settled, cluster)
             once = await _turns(
                 {
-                    "far": lambda: _true(there[0]),
-                    "direct": lambda: _true(direct),
+                    "far": lambda: true(there[0]),
+                    "direct": lambda: true(direct),
                     "tasks": lambda: asyncio.to_thread(tasks.once),
                     "actor": lambda: asyncio.to_thread(actor.once),
                 },
@@ -166,7 +166,7 @@ def _memory(cluster: RayCluster) -> tuple[list[Row], float]:
 
 
 async def _leased(pool: outfitter.Pool) -> float:
-    await _ready(pool, SLOTS)
+    await ready(pool, SLOTS)
     begin = time.perf_counter()
     async with pool.lease():
         return time.perf_counter() - begin
@@ -175,7 +175,7 @@ async def _leased(pool: outfitter.Pool) -> float:
 async def _slots(address: str, wishes: dict[str, Any]) -> float:
     begin = time.perf_counter()
     async with outfitter.Pool("ray", address=address, **wishes) as pool:
-        await _ready(pool, SLOTS)
+        await ready(pool, SLOTS)
         return time.perf_counter() - begin
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 import outfitter
-from bench.pool import Row, _ready
+from bench.poolrows import Row, ready
 from bench.procfs import cpu_of_all
 
 __all__ = ["rows"]
@@ -22,7 +22,7 @@ async def rows(rounds: int) -> list[Row]:
     found: list[Row] = []
     for slots in _SLOTS:
         async with outfitter.Pool("local", size=slots, warm=slots, limits="none", standby=True) as pool:
-            await _ready(pool, slots)
+            await ready(pool, slots)
             before, begin = cpu_of_all(os.getpid()), time.perf_counter()
             async for outcome in pool.map(_second, range(slots * rounds)):
                 assert outcome.state == "done", outcome.error
