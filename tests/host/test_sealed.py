@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.host.sealed import PATH, seal
-from outfitter.host.tool import Ran, run_tool
+from outfitter.host.tools.tool import Ran, run_tool
 from tests.support.machine import SECOND, own_descriptors
 
 ENV = {"PATH": "/usr/bin:/bin"}

@@ -12,7 +12,7 @@ import pytest
 
 from outfitter.env.layer import Operation
 from outfitter.env.origin import Origin
-from outfitter.host.tool import Ran, run_tool
+from outfitter.host.tools.tool import Ran, run_tool
 from outfitter.providers.base import Detection, Lost, Resolution, Trust
 from outfitter.providers.command import Command
 from outfitter.record import replace

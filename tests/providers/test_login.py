@@ -11,7 +11,7 @@ import pytest
 
 from outfitter.core.marks import Marks
 from outfitter.errors import SettingInvalid
-from outfitter.host import capture as host_capture
+from outfitter.host.tools import capture as host_capture
 from outfitter.host.tree import new_nonce
 from outfitter.providers.login import PROBES, Capture, capture
 from outfitter.shell.snapshot import ListChange, difference

@@ -13,8 +13,8 @@ import pytest
 
 from outfitter.contract.frozen import frozen_words
 from outfitter.env.ahead import words
-from outfitter.host import ahead, behind
-from outfitter.host.frozen import FrozenFiles
+from outfitter.host.tools import ahead, behind
+from outfitter.host.tools.frozen import FrozenFiles
 from outfitter.providers.base import Resolution
 from outfitter.providers.direnv import Direnv
 from outfitter.providers.mise import Mise

@@ -373,6 +373,7 @@ def test_log_at_info_tells_peer_and_session_and_no_more(tmp_path: Path) -> None:
     told = [
         line.partition(" outfitter.server ")[2]
         for line in (home / "outfitter.stderr").read_text().splitlines()
+        if "nothing else was served" not in line  # on a busy machine
     ]
     uid = os.getuid()
     assert len(told) == 2

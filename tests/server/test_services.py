@@ -10,9 +10,9 @@ import pytest
 
 from outfitter.core.http import prepare
 from outfitter.errors import AddressRefused, HttpFailed
-from outfitter.host import within
-from outfitter.host.http import Exchange, Head
+from outfitter.host.http.requests import Exchange, Head
 from outfitter.host.sandbox.limits import Allowance
+from outfitter.host.tools import within
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
 from outfitter.server.limits import HTTP_RESOLVING, RESOLVING

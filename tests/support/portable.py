@@ -19,8 +19,8 @@ HERE = Path(__file__).resolve().parent.parent
 ONLY_LINUX: dict[str, tuple[str, ...]] = {
     "it tells what is in /proc": (
         "cli/test_cp.py::test_a_failure_of_a_tree_names_its_destination",
-        "host/test_capture.py::test_it_has_nothing_to_read_and_no_terminal",
-        "host/test_capture.py::test_secrets_of_a_script_that_never_reports_are_masked_too",
+        "host/tools/test_capture.py::test_it_has_nothing_to_read_and_no_terminal",
+        "host/tools/test_capture.py::test_secrets_of_a_script_that_never_reports_are_masked_too",
         "host/test_files.py::test_copy_of_a_large_file_and_of_one_without_a_size",
         "host/test_files.py::test_file_of_proc_that_does_not_know_its_size_is_read_to_its_end",
         "host/test_files.py::test_file_of_another_mount_namespace_is_written_there",
@@ -87,7 +87,7 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "server/test_watching.py::test_two_folders_that_change_places_stay_and_are_watched",
     ),
     "it counts what inotify watches": (
-        "host/test_treewatch.py",
+        "host/watch/test_tree.py",
         "server/test_watching.py::test_events_that_the_kernel_lost_are_told_and_the_tree_is_watched_again",
         "server/test_watching.py::test_one_instance_serves_all_connections_and_is_left_empty",
         "server/test_watching.py::test_patterns_are_neither_told_nor_watched",
@@ -204,13 +204,13 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_starter.py",
     ),
     "files are not frozen": (
-        "host/test_frozen.py",
+        "host/tools/test_frozen.py",
         "contract/test_frozen.py",
-        "host/test_ahead.py",
+        "host/tools/test_ahead.py",
     ),
     "the module is for Linux": (
         "test_stdlib.py::test_name_is_the_public_object_itself[pidfd_send_signal]",
-        "host/test_inotify.py",
+        "host/watch/test_inotify.py",
         "host/test_sealed.py",
         "host/test_statx.py",
     ),

@@ -6,7 +6,7 @@ import os
 import stat
 
 from ..env.ahead import ABSENT
-from ..host.frozen import FrozenFiles
+from ..host.tools.frozen import FrozenFiles
 from ..host.uids import ours
 from ..providers.files import is_repository, upwards
 

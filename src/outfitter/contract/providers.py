@@ -200,7 +200,7 @@ class Projects:
         context = replace(context, granted=trust.digest)
         if settings.confined_providers == "off" and not trust.files:
             return use.provider.resolve(use.found, context)
-        from ..host.within import Within
+        from ..host.tools.within import Within
         from .frozen import frozen_files, frozen_notes, frozen_words
 
         if settings.confined_providers == "off":

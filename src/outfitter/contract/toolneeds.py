@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.permissions import Confinement
-    from ..host.within import Confine
+    from ..host.tools.within import Confine
     from .settings import Settings
 
 

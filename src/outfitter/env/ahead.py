@@ -1,4 +1,4 @@
-"""The words of the program in front of a provider's tool (`host.ahead`): what it must find unchanged."""
+"""The words of the program in front of a provider's tool (`host.tools.ahead`): what is to be unchanged."""
 
 from __future__ import annotations
 

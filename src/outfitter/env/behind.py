@@ -1,8 +1,8 @@
 """What still holds behind a tool that makes a command's environment itself (the mode `wrap`).
 
 The tool runs after every layer, so it could bring back what a layer refused. A program of ours stands between
-the tool and the command (`host.behind`): it takes away what the rules refuse to the tool's layer, and puts
-back what other layers have said. Its words are the rules; the values are in variables of ours, because
+the tool and the command (`host.tools.behind`): it takes away what the rules refuse to the tool's layer, and
+puts back what other layers have said. Its words are the rules; the values are in variables of ours, because
 everybody can see words.
 """
 

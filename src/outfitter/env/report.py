@@ -1,4 +1,4 @@
-"""What the program behind a provider's tool (`host.behind`) reports: the environment and the command.
+"""What the program behind a provider's tool (`host.tools.behind`) reports: the environment and the command.
 
 Whoever reads it may not trust who wrote it: a tool in a sandbox can write anything there.
 """

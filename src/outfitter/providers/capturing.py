@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..env.layer import Operation
 from ..env.lists import ListValue
-from ..host.capture import capture
+from ..host.tools.capture import capture
 from ..shell.snapshot import is_of_the_shell
 from ..shell.sourced import changes
 from .base import Lost, Resolution, still_lost

@@ -17,7 +17,7 @@ from ..env.lists import LIST_NAMES, OPERATIONS
 from ..env.origin import Origin
 from ..env.pathops import operations
 from ..env.redact import mask_pairs
-from ..host.tool import run_tool
+from ..host.tools.tool import run_tool
 from .base import KEPT_BY, Detection, Lost, Resolution, Trust
 from .files import below, is_repository, nearest, program, read, upwards
 from .manifests import texts, typed
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..host.tool import Ran
+    from ..host.tools.tool import Ran
     from .base import Context
 
 _TOLD = 20  # mistakes in a note

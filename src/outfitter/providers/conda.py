@@ -341,7 +341,7 @@ def _activate(prefix: str) -> list[str]:
 
 def _asked(argv: list[str], root: str, context: Context) -> tuple[object, Resolution | None]:
     """The JSON that a tool prints, or what to report instead."""
-    from ..host.tool import run_tool
+    from ..host.tools.tool import run_tool
     from .tool import failed
 
     ran = run_tool(argv, root, context.tool_env, timeout=context.timeout, mark=context.mark)

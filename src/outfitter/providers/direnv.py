@@ -11,7 +11,7 @@ import os
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.pathops import operations
-from ..host.tool import run_tool
+from ..host.tools.tool import run_tool
 from ..shell.activation import bookkeeper, unpack_direnv
 from .base import Detection, Lost, Resolution, Trust
 from .files import FILE_BYTES, nearest, program, read
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..env.layer import Operation
-    from ..host.tool import Ran
+    from ..host.tools.tool import Ran
     from .base import Context
 
 _TOOL = "direnv"

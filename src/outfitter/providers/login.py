@@ -13,11 +13,11 @@ import time
 from ..core.launch import Launch
 from ..core.marks import Marks
 from ..errors import HostUnsupported, LaunchFailed, SandboxUnavailable, SettingInvalid
-from ..host.capture import Reporter
 from ..host.privatefifo import IN_SIGHT, PrivateFifo
+from ..host.tools.capture import Reporter
+from ..host.tools.within import is_confined
 from ..host.tree import new_nonce
 from ..host.unix import runs
-from ..host.within import is_confined
 from ..record import EMPTY, KW_ONLY, record, replace
 from ..shell.snapshot import (
     BEGIN,

@@ -15,7 +15,7 @@ import time
 
 from ..env.origin import Origin
 from ..env.pathops import operations
-from ..host.tool import run_tool
+from ..host.tools.tool import run_tool
 from ..record import record
 from .base import MODES, Detection, Lost, Resolution, Trust
 from .files import program, upwards
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, TypeVar
 
-    from ..host.tool import Ran
+    from ..host.tools.tool import Ran
     from .base import Context
 
     _Kind = TypeVar("_Kind")

@@ -19,7 +19,7 @@ import os
 
 from ..env.layer import Operation
 from ..env.origin import Origin
-from ..host.tool import run_tool
+from ..host.tools.tool import run_tool
 from ..record import replace
 from ..shell.activation import bookkeeper
 from .base import MODES, SECONDS, Lost, Resolution, Trust

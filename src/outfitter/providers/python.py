@@ -240,7 +240,7 @@ class _Project:
 
 def _ask(tool: str, argv: list[str], root: str, context: Context) -> str | Resolution:
     """The path that a tool names, or what to report instead. Only after trust was confirmed."""
-    from ..host.tool import run_tool
+    from ..host.tools.tool import run_tool
     from .tool import failed
 
     ran = run_tool(argv, root, context.tool_env, timeout=context.timeout, mark=context.mark)

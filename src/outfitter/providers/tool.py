@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..host.tool import TAIL_BYTES, run_tool
+from ..host.tools.tool import TAIL_BYTES, run_tool
 from ..shell.snapshot import told
 from .base import Resolution
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..host.tool import Ran
+    from ..host.tools.tool import Ran
     from .base import Context
 
 _TAIL = 4 << 10  # characters of stderr, for the report: the last lines tell what went wrong

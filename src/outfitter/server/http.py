@@ -7,7 +7,7 @@ holds the other server back.
 from __future__ import annotations
 
 from ..errors import AddressRefused, HttpFailed, InvalidParams, QuotaReached, Refused
-from ..host.http import Exchange
+from ..host.http.requests import Exchange
 from ..protocol.base64 import encode
 from ..protocol.http import FOLLOW, BodyNotice, RequestResult
 from ..protocol.results import Written
@@ -16,7 +16,7 @@ from .limits import HTTP_BODY_BYTES, HTTP_REQUESTS, LONGEST_HTTP_SECONDS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.http import HttpRequest
-    from ..host.http import Head
+    from ..host.http.requests import Head
     from ..loop import Timer
     from ..protocol.http import RequestParams
     from .call import Call, Channel, Later
@@ -188,7 +188,7 @@ class _Request:
             self._exchange.resume()
 
     def _tell(self, text: bytes, *, done: bool = False, error: str | None = None) -> None:
-        """Sends a notice with a piece as base64: no piece is larger than a notice may be (host.httplink)."""
+        """Sends a notice with a piece as base64: none is larger than a notice may be (host.http.http1)."""
         self._seq += 1
         if self._channel.open:
             head, tail = BodyNotice(self.ident, self._seq, b"", done, error).around()

@@ -8,7 +8,7 @@ from ..core.proxies import Proxies
 from ..core.quotas import Quota
 from ..core.shares import Shares
 from ..errors import HttpFailed
-from ..host.http import HttpPool
+from ..host.http.requests import HttpPool
 from ..host.sandbox.upstream import Resolver
 from ..host.workers import Workers
 from .limits import HTTP_BODIES_TOTAL_BYTES, HTTP_REQUESTS_TOTAL, HTTP_RESOLVING, HTTP_RESOLVING_TOTAL

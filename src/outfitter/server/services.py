@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..host.sandbox.probing import Answer
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.sandbox.upstream import Resolver
-    from ..host.watching import Watching
+    from ..host.watch.watching import Watching
     from ..host.workers import Done, Workers
     from ..loop import Loop
     from ..observe.observer import Observer
@@ -121,7 +121,7 @@ class Services:
         self._bubblewrap: Answer | None = None  # what was found out before it was needed
         sandbox = (settings.sandbox_processes, settings.sandbox_memory, settings.sandbox_program)
         if (*sandbox, settings.sandbox_protect, settings.cgroup) != _USUAL_ALLOWANCE:
-            from ..host import within
+            from ..host.tools import within
 
             within.allowance = self._allowance()  # for tools of providers, and setups
         self._http: Outbound | None = None
@@ -363,7 +363,7 @@ class Services:
     def watching(self) -> Watching:
         """What the kernel tells about files, for all connections. Raises HostUnsupported, FileFailed."""
         if self._watching is None:
-            from ..host.watching import Watching
+            from ..host.watch.watching import Watching
 
             self._watching = Watching(self.loop, WATCHED_FOLDERS_TOTAL, self.sharing)
         return self._watching

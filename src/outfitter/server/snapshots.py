@@ -14,7 +14,7 @@ from ..core.snapshots import ASKED_ID, SnapshotCache, Taken, start_of
 from ..errors import FileInvalid, InvalidParams
 from ..host import facts
 from ..host.privatefifo import IN_SIGHT
-from ..host.within import Within
+from ..host.tools.within import Within
 from ..protocol.sandbox import Disabled
 from ..record import replace
 from ..shell.state import SHELLS

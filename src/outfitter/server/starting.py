@@ -415,8 +415,8 @@ def _protects(ready: Ready, environments: Environments) -> tuple[str, ...]:
 
 
 def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
-    from ..host import ahead
-    from ..host.behind import program_words
+    from ..host.tools import ahead
+    from ..host.tools.behind import program_words
 
     return wrap(prefix, program_words(), _behind(resolved), ahead.program_words())
 

@@ -24,7 +24,7 @@ from ..core.marks import NO_SESSION
 from ..host import reexec, spawn
 from ..host.facts import working_directory
 from ..host.pipes import let_go
-from ..host.tool import run_tool
+from ..host.tools.tool import run_tool
 from ..log import note, warn
 from ..plain import plain
 from ..protocol.session import RESTARTING, RESTARTING_REASON
@@ -44,7 +44,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..host.tool import Ran
+    from ..host.tools.tool import Ran
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Gate
     from ..transport.listener import Listener

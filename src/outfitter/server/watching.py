@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..errors import Refused
-from ..host.awaiting import MissingWatch
-from ..host.treewatch import TreeWatch
+from ..host.watch.awaiting import MissingWatch
+from ..host.watch.tree import TreeWatch
 from ..protocol.uri import from_path
 from ..protocol.watching import ChangedNotice, MissingChangedNotice
 from .limits import CHANGES, WATCHED_FOLDERS, WATCHES

@@ -62,13 +62,13 @@ def _made(
 ) -> Made:
     """What the tools leave for a command. Raises LaunchFailed."""
     from ..env.report import LARGEST, decode
-    from ..host.ahead import NotAsChecked, checked
-    from ..host.behind import REPORT, program_words
-    from ..host.frozen import FrozenFiles
     from ..host.memoryfiles import memory_file
     from ..host.sandbox.tools import confining
-    from ..host.tool import run_tool
-    from ..host.within import Within
+    from ..host.tools.ahead import NotAsChecked, checked
+    from ..host.tools.behind import REPORT, program_words
+    from ..host.tools.frozen import FrozenFiles
+    from ..host.tools.tool import run_tool
+    from ..host.tools.within import Within
 
     limit = None if ready.settings is None else ready.settings.provider_timeout
     digests = [pair for one in holds.frozen for pair in zip(one[1::2], one[2::2], strict=True)]

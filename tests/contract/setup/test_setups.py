@@ -25,7 +25,7 @@ from outfitter.env.origin import Origin
 from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, SettingInvalid, SetupBlocked, SetupFailed
 from outfitter.host import keyring
-from outfitter.host.capture import Captured, capture
+from outfitter.host.tools.capture import Captured, capture
 from tests.support.machine import KEYRING, PROC, SECOND, wait_until
 from tests.support.tools import program
 
@@ -942,7 +942,7 @@ def test_a_script_that_is_swapped_before_its_start_does_not_run(
         site.script("export A=evil")
         return capture(*args, **more)
 
-    monkeypatch.setattr("outfitter.host.capture.capture", swapped)
+    monkeypatch.setattr("outfitter.host.tools.capture.capture", swapped)
     settings = Configuration({"HOME": str(site.home)}).settings(str(site.project))
     site.setups.run(site.use(), site.lower(), settings)
     assert site.setups.layer(site.use()).values["A"] == "good"

@@ -12,8 +12,8 @@ import pytest
 import watchfiles
 
 from outfitter.errors import HostUnsupported
-from outfitter.host.inotify import CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
 from outfitter.host.portable.notifier import Notifier, _entries, differences
+from outfitter.host.watch.inotify import CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
 from tests.support.machine import SECOND
 
 

@@ -66,10 +66,10 @@ print(resource.getrlimit(resource.RLIMIT_CORE), open("/proc/self/oom_score_adj")
 RUN_TOOL = """
 import os, sys
 from outfitter.core.permissions import READ, Confinement, Rule
-from outfitter.host import within
+from outfitter.host.tools import within
 from outfitter.host.sandbox import tools
 from outfitter.host.sandbox.limits import Allowance
-from outfitter.host.tool import run_tool
+from outfitter.host.tools.tool import run_tool
 
 within.allowance = Allowance(int(sys.argv[1]))
 reads = Confinement(True, False, (Rule("/", READ),))

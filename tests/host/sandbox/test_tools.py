@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from outfitter.core.permissions import Confinement, Rule
-from outfitter.host import within
-from outfitter.host.capture import capture
 from outfitter.host.sandbox import tools
 from outfitter.host.sandbox.limits import Allowance
 from outfitter.host.sandbox.tools import confining
-from outfitter.host.tool import Ran, run_tool
-from outfitter.host.within import Within, is_confined
+from outfitter.host.tools import within
+from outfitter.host.tools.capture import capture
+from outfitter.host.tools.tool import Ran, run_tool
+from outfitter.host.tools.within import Within, is_confined
 from tests.support.sandboxes import elsewhere
 
 ENV = {"PATH": os.environ["PATH"]}

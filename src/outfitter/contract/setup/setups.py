@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...env.resolve import Stack
-    from ...host.within import Within
+    from ...host.tools.within import Within
     from ...providers.base import Trust
     from ...shell.sourced import ScriptChanges
     from ..freshness import Stamps
@@ -337,13 +337,13 @@ class _Work:
 
     def _within(self, env: Mapping[str, str]) -> Within:
         """The sandbox that a person wants it in. Raises SettingInvalid."""
-        from ...host.within import Within
+        from ...host.tools.within import Within
         from ..toolneeds import confining, for_setup
 
         return Within(confining(for_setup(self._settings, self._use.worktree, env), self._state_folder))
 
     def _run(self, look: _Look, why: str) -> _Known:
-        from ...host.capture import capture
+        from ...host.tools.capture import capture
 
         use, plan = self._use, look.plan
         begun_ms, run = int(time.time() * 1000), os.urandom(8).hex()

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..missing import Means
+    from ..watch.missing import Means
 
     # By path: what makes one thing another, or other than it was. None is a name that is absent.
     Seen = dict[str, tuple[int, ...] | None]

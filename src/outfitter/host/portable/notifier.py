@@ -1,4 +1,4 @@
-"""What has changed in folders, in the words of `host.inotify`: watchfiles says where, a look says what.
+"""What has changed in folders, in the words of `host.watch.inotify`: watchfiles says where, a look says what.
 
 watchfiles (an extra: `outfitter[watch]`) uses what the system has: FSEvents on a Mac, kqueue, or it looks
 again and again. It tells paths of one set of folders, and begins anew for another set. So each folder's
@@ -15,13 +15,13 @@ import threading
 from ...errors import FileFailed, HostUnsupported
 from ...log import warn
 from ...loop import Wakeup
-from ..inotify import ATTRIB, CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
+from ..watch.inotify import ATTRIB, CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..inotify import Event
+    from ..watch.inotify import Event
 
     Entries = dict[str, os.stat_result]
 

@@ -190,7 +190,7 @@ def fill(fd: int, data: bytes) -> None:
 def run(argv: Sequence[str], descriptors: Sequence[int] = ()) -> tuple[int, str]:
     """Runs a program of ours to its end, without an environment: its exit code, and what it said."""
     from ...core.marks import Marks
-    from ..tool import run_tool
+    from ..tools.tool import run_tool
     from ..tree import new_nonce
 
     mark = Marks(new_nonce()).new(0)  # its own: nobody has to watch what ends with us

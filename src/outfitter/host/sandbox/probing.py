@@ -23,7 +23,7 @@ def probe(program: str, env: Mapping[str, str]) -> Answer:
     """Blocks for about 0.1 s: call it in a thread. `program` is where bubblewrap is, if that is said, and
     `env` what our own interpreter needs."""
     from ...core.marks import Marks
-    from ..tool import run_tool
+    from ..tools.tool import run_tool
     from ..tree import new_nonce
 
     argv, given = own_program("host.sandbox.probing"), {**env, _PROGRAM: program}

@@ -12,9 +12,9 @@ from ...core.protecting import keeping
 from ...errors import LaunchFailed
 from ...log import fault
 from ...stdlib import allocate_lock
-from .. import within
 from ..killing import kill_group
 from ..pipes import let_go
+from ..tools import within
 from . import seccomp
 from .arguments import arguments
 from .bubblewrap import Finder, check_outside, memory

@@ -14,7 +14,7 @@ from .filesystem import confined, native
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...formats.ignore import IgnoreRules
-    from ...host.treewatch import Listing
+    from ...host.watch.tree import Listing
     from ...protocol.filesystem import WatchMissingParams
     from ...protocol.results import Done
     from ...protocol.watching import UnwatchParams, WatchParams

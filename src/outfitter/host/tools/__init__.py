@@ -1,0 +1,1 @@
+"""Programs that make environments: how they are run, and what they see."""
