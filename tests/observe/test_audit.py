@@ -242,3 +242,36 @@ def test_what_comes_after_a_close_is_written_as_well(tmp_path: Path) -> None:
         audit.close()
         written = [json.loads(line)["number"] for line in (tmp_path / "log").read_text().splitlines()]
         assert written == list(range(number + 1))
+
+
+def test_what_comes_while_the_disk_hangs_at_a_close_is_written_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A close does not wait for ever; whoever goes on after it loses nothing."""
+    monkeypatch.setattr(audit, "_CLOSE_SECONDS", 0.01)
+    log, hangs = Audit(str(tmp_path / "log")), threading.Event()
+    write = log._write
+    monkeypatch.setattr(log, "_write", lambda data: hangs.wait() and write(data))
+    log.happened("one", "", "", "")
+    log.close()
+    log.close()
+    log.happened("two", "", "", "")
+    hangs.set()
+    wait_until(lambda: not log._running, "all is written")
+    log.happened("three", "", "", "")
+    monkeypatch.undo()
+    log.close()
+    assert [one["event"] for one in lines(tmp_path / "log")] == ["one", "two", "three"]
+
+
+def test_lines_that_were_lost_last_are_told_at_the_close(tmp_path: Path) -> None:
+    path, real = tmp_path / "audit", tmp_path / "real"
+    path.symlink_to("/dev/full")
+    log = Audit(str(path))
+    log.happened("lost", "", "", "")
+    wait_until(lambda: log._lost == 1, "it is lost")
+    path.unlink()
+    path.symlink_to(real)
+    log.reopen()
+    log.close()
+    assert lines(real) == [{"event": "audit-lost", "lines": 1}]

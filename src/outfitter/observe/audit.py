@@ -96,7 +96,7 @@ class Audit(Observer):
                 try:
                     start_new_thread(self._write_all, ())
                 except RuntimeError:  # the machine has no room for a thread now
-                    self._lost += 1
+                    self._lost += 1 if line else 0
                     return
                 self._running = True
                 self._ended.acquire()
@@ -104,20 +104,32 @@ class Audit(Observer):
             self._queue.put(line)
 
     def _write_all(self) -> None:
+        ending = False
         try:
-            while (line := self._queue.get()) is not None:
-                with self._lock:
-                    self._waiting -= len(line)
-                    lost, self._lost = (self._lost, 0) if line else (0, self._lost)
-                if not line:
+            while not (ending and self._is_done()):
+                line = self._queue.get()
+                if line == b"":
                     self._open_again()
-                elif not self._write(self._missing(lost) + line):
+                    continue
+                ending = ending or line is None
+                with self._lock:
+                    self._waiting -= len(line or b"")
+                    lost, self._lost = self._lost, 0
+                if not self._write(self._missing(lost) + (line or b"")):
                     with self._lock:
-                        self._lost += lost + 1
-        finally:
+                        self._lost += lost + (1 if line else 0)
+        except BaseException:
             with self._lock:
                 self._running = False  # whatever comes now starts another
+            raise
+        finally:
             self._ended.release()
+
+    def _is_done(self) -> bool:
+        """Whether nothing has come since it was told to end; then whatever comes starts another thread."""
+        with self._lock:
+            self._running = not self._queue.empty()
+            return not self._running
 
     @staticmethod
     def _missing(lost: int) -> bytes:
@@ -125,7 +137,7 @@ class Audit(Observer):
 
     def _write(self, data: bytes) -> bool:
         """Whether all of it is there. A disk that is full is told about once, until it is not."""
-        rest = b"\n" + data if self._torn else data
+        rest = b"\n" + data if data and self._torn else data
         try:
             while rest:
                 written = os.write(self._fd, rest)
@@ -168,8 +180,8 @@ class Audit(Observer):
     def flush(self) -> None:
         """Writes what waits, as far as the disk takes it in time. If something comes later, it goes on."""
         with self._lock:
-            running = self._running
-        if running:
+            wanted = self._running or self._lost
+        if wanted:
             self._put(None)
             if self._ended.acquire(timeout=_CLOSE_SECONDS):
                 self._ended.release()
