@@ -275,3 +275,24 @@ def test_lines_that_were_lost_last_are_told_at_the_close(tmp_path: Path) -> None
     log.reopen()
     log.close()
     assert lines(real) == [{"event": "audit-lost", "lines": 1}]
+
+
+@pytest.mark.parametrize("by", ["the same process", "the next process"])
+def test_line_that_was_torn_spoils_no_other_in_a_file_that_is_opened_again(by: str, tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    log = Audit(str(path))
+    log.happened("whole", "", "", "")
+    log.close()
+    with path.open("ab") as file:
+        file.write(b'{"event":"to')  # all that the disk had room for
+    if by == "the same process":
+        log.reopen()
+    else:
+        log = Audit(str(path))
+    log.happened("whole", "", "", "")
+    log.reopen()
+    log.happened("whole", "", "", "")
+    log.close()
+    first, torn, second, third = path.read_bytes().splitlines()
+    assert torn == b'{"event":"to'
+    assert [json.loads(line)["event"] for line in (first, second, third)] == ["whole"] * 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from stat import S_ISREG
 
 from ..errors import SettingInvalid
 from ..log import warn
@@ -39,6 +40,7 @@ class Audit(Observer):
     def __init__(self, path: str, commands: str = "digest") -> None:
         self._path = path
         self._full = commands == "full"
+        self._torn = False  # it ends within a line
         self._fd = self._open()
         # As whom the file is opened again, if not as who we are by then.
         self.opener: Callable[[], AbstractContextManager[None]] | None = None
@@ -49,16 +51,34 @@ class Audit(Observer):
         self._running = False  # the thread; it is started with the first line
         self._ended = allocate_lock()
         self._failing = False
-        self._torn = False
 
     def _open(self) -> int:
         if self._path == "-":
             return 2
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         try:
-            return os.open(self._path, flags, 0o600)
+            fd = os.open(self._path, flags, 0o600)
         except OSError as error:
             raise SettingInvalid(f"cannot open --audit {self._path}: {error.strerror}") from None
+        self._look_at_end(fd)
+        return fd
+
+    def _look_at_end(self, fd: int) -> None:
+        """A full disk or a crash leaves half a line, in this process or the one before."""
+        found = os.fstat(fd)
+        if not S_ISREG(found.st_mode):
+            return  # what was written to a pipe is in it still
+        self._torn = False
+        try:
+            reading = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return  # a file that may only be written
+        try:
+            self._torn = os.pread(reading, 1, max(0, found.st_size - 1)) not in (b"", b"\n")
+        except OSError:
+            pass
+        finally:
+            os.close(reading)
 
     # What happens (Observer)
 
@@ -169,7 +189,7 @@ class Audit(Observer):
             return
         if fd != self._fd:
             os.close(self._fd)
-        self._fd, self._torn, self._failing = fd, False, False
+        self._fd, self._failing = fd, False
 
     # From the server
 
