@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import select
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -196,7 +197,8 @@ def test_disk_that_takes_nothing_holds_up_nobody(tmp_path: Path, monkeypatch: py
     assert numbers == sorted(numbers)
 
 
-def test_line_that_was_torn_spoils_no_other(tmp_path: Path) -> None:
+def test_line_that_was_torn_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_PIPE_SECONDS", 0.01)
     fifo = tmp_path / "audit"
     os.mkfifo(fifo)
     reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -296,3 +298,29 @@ def test_line_that_was_torn_spoils_no_other_in_a_file_that_is_opened_again(by: s
     first, torn, second, third = path.read_bytes().splitlines()
     assert torn == b'{"event":"to'
     assert [json.loads(line)["event"] for line in (first, second, third)] == ["whole"] * 3
+
+
+def test_reader_of_a_pipe_that_is_slow_for_a_moment_gets_every_line(tmp_path: Path) -> None:
+    fifo = tmp_path / "audit"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    writing = os.open(fifo, os.O_WRONLY)
+    log = Audit(str(fifo))
+    for number in range(2000):
+        log.happened("one", "", "", "", number=number)
+    wait_until(lambda: not select.select([], [writing], [], 0)[1], "the pipe is full")
+    os.close(writing)
+    os.set_blocking(reading, True)
+    got: list[bytes] = []
+
+    def read() -> None:
+        while data := os.read(reading, 65536):
+            got.append(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    log.close()
+    os.close(log._fd)
+    reader.join()
+    os.close(reading)
+    assert [json.loads(line).get("number") for line in b"".join(got).splitlines()] == list(range(2000))

@@ -7,6 +7,7 @@ waits for a disk: what does not fit is counted, and the log says how much is mis
 from __future__ import annotations
 
 import os
+import select
 import time
 from stat import S_ISREG
 
@@ -29,6 +30,7 @@ _LONGEST = 4096  # characters of one text; what is longer is cut, but its digest
 _WORDS = 256  # of a command line that is written in full
 _SESSION = 8  # characters of a session's id: enough to find it again, too few to resume it
 _CLOSE_SECONDS = 2.0  # for a disk that does not take the last lines
+_PIPE_SECONDS = 10.0  # for a pipe that is full: as long as lines can usually wait
 
 
 class Audit(Observer):
@@ -160,7 +162,12 @@ class Audit(Observer):
         rest = b"\n" + data if data and self._torn else data
         try:
             while rest:
-                written = os.write(self._fd, rest)
+                try:
+                    written = os.write(self._fd, rest)
+                except BlockingIOError:
+                    if self._failing or not self._has_room():
+                        raise
+                    continue
                 self._torn = written < len(rest)
                 rest = rest[written:]
         except OSError as error:
@@ -176,6 +183,12 @@ class Audit(Observer):
             return False
         self._failing = False
         return True
+
+    def _has_room(self) -> bool:
+        """Waits until somebody has read from a pipe that is full, or has closed it."""
+        taken = select.poll()
+        taken.register(self._fd, select.POLLOUT)
+        return bool(taken.poll(_PIPE_SECONDS * 1000))
 
     def _open_again(self) -> None:
         try:
