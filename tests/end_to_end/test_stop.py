@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machine import SECOND, alive
+from tests.support.machine import SECOND, alive, wait_until
 from tests.support.raw import Raw
 from tests.support.servers import serving
 from tests.support.session import Peer
@@ -92,3 +92,18 @@ def test_signal_during_a_stall_without_end_ends_the_server(tmp_path: Path) -> No
         assert stalled.stdout.readline() == "held\n"
         os.kill(stalled.pid, signal.SIGTERM)
         assert stalled.wait(20 * SECOND) == -signal.SIGALRM
+
+
+def test_signal_that_comes_again_and_again_does_not_put_the_end_off(tmp_path: Path) -> None:
+    """As of somebody who presses Ctrl-C each second."""
+    code = STALLED.format(condition="True")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as stalled:
+        assert stalled.stdout is not None
+        assert stalled.stdout.readline() == "held\n"
+
+        def gone() -> bool:
+            stalled.send_signal(signal.SIGTERM)
+            return stalled.poll() is not None
+
+        wait_until(gone, "it has ended")
+    assert stalled.returncode == -signal.SIGALRM

@@ -580,8 +580,13 @@ def on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> int:
     """
     from ..stdlib import SIG_DFL, SIG_IGN, alarm, getsignal, set_wakeup_fd, signal
 
+    asked = False
+
     def end_in_any_case(*_: object) -> None:
-        alarm(_HARD_END_SECONDS)
+        nonlocal asked
+        if not asked:  # who asks again and again does not put it off
+            asked = True
+            alarm(_HARD_END_SECONDS)
 
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
