@@ -330,6 +330,18 @@ def test_tokens_are_read_again_on_sighup_and_nothing_ends_but_what_was_taken_out
         assert not any(token in said for token in (ann, bob, new, "short"))
 
 
+def test_pipe_in_the_place_of_a_token_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    flags = ("--ws-auth", "capability-token", "--ws-token-file", private(file, f"{TOKEN}\n"))
+    with serving("outfitter", tmp_path, *flags) as server:
+        file.unlink()
+        os.mkfifo(file, 0o600)
+        os.kill(server.pid, signal.SIGHUP)  # nobody writes to it
+        wait_until(lambda: "stays in use" in (tmp_path / "outfitter.stderr").read_text(), "it is said")
+        with Wire(server.url, headers={"Authorization": f"Bearer {TOKEN}"}) as wire:
+            wire.handshake()
+
+
 def test_connection_ends_with_its_signed_token(tmp_path: Path) -> None:
     secret = private(tmp_path / "secret", SECRET)
     flags = ("--ws-auth", "signed-bearer-token", "--ws-shared-secret-file", secret)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,36 @@ def test_file_of_root_may_be_given_to_the_servers_group(tmp_path: Path) -> None:
     os.chown(file, 4711, 4711)
     with pytest.raises(SettingInvalid, match="other users can read it"):
         Tokens([file], [])
+
+
+def test_pipe_may_bring_new_tokens_for_a_moment(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+
+    def write(*pieces: str) -> threading.Thread:
+        def run() -> None:
+            with pipe.open("wb", buffering=0) as file:
+                for piece in pieces:
+                    file.write(piece.encode())
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    writer = write(ONE)
+    tokens = Tokens([str(pipe)], [])
+    writer.join()
+    writer = write(TWO, "\n", THREE)
+    tokens.reload(30.0)
+    writer.join()
+    assert [tokens(one) for one in (ONE, TWO, THREE)] == [INVALID, holder(TWO), holder(THREE)]
+    with pytest.raises(SettingInvalid, match=r"is a pipe, and nobody has written all of it within 0\.01 s"):
+        tokens.reload(0.01)
+    with pipe.open("r+b", buffering=0) as unfinished:
+        unfinished.write(ONE.encode())
+        with pytest.raises(SettingInvalid, match="nobody has written all of it"):
+            tokens.reload(0.01)
+    assert tokens(TWO) == holder(TWO)
 
 
 def test_pipe_may_bring_a_token() -> None:

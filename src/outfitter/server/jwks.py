@@ -30,7 +30,7 @@ class VerifyingKey:
     verifies: Callable[[bytes, bytes], bool]
 
 
-def read_keys(path: str, flag: str) -> tuple[VerifyingKey, ...]:
+def read_keys(path: str, flag: str, seconds: float | None = None) -> tuple[VerifyingKey, ...]:
     """The keys that can verify tokens; others are ignored, as the RFC says. Raises SettingInvalid."""
     where = f"{flag} {path}"
     try:
@@ -40,7 +40,7 @@ def read_keys(path: str, flag: str) -> tuple[VerifyingKey, ...]:
             f"{flag} needs the package `cryptography`: run `pip install 'outfitter[jwt]'`"
         ) from None
     try:
-        told = loads(secretfile.read(path, flag, secret=False).decode())
+        told = loads(secretfile.read(path, flag, secret=False, seconds=seconds).decode())
     except (JsonError, UnicodeDecodeError) as error:
         raise SettingInvalid(f"{where} is not JSON: {error}") from None
     listed = told.get("keys") if type(told) is dict else None

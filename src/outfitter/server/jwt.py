@@ -54,9 +54,9 @@ class SignedTokens:
         self._now = now
         self._secret: bytes | None = None
         self._keys: tuple[VerifyingKey, ...] = ()
-        self.reload()
+        self.reload(None)
 
-    def reload(self) -> None:
+    def reload(self, seconds: float | None = secretfile.AGAIN_SECONDS) -> None:
         """Reads the files again. Raises SettingInvalid, and goes on with what it had."""
         # Now: when somebody shows a token, there may be no descriptor left to import with.
         import hashlib  # noqa: F401
@@ -65,14 +65,15 @@ class SignedTokens:
         self._mac, self._same = hmac.digest, hmac.compare_digest
         secret, keys = None, self._keys
         if self._secret_file is not None:
-            secret = secretfile.read(self._secret_file, "--ws-shared-secret-file").strip()
+            text = secretfile.read(self._secret_file, "--ws-shared-secret-file", seconds=seconds)
+            secret = text.strip()
             if len(secret) < _MIN_SECRET_BYTES:
                 raise SettingInvalid(
                     f"--ws-shared-secret-file {self._secret_file} has {len(secret)} bytes: a secret needs at "
                     f"least {_MIN_SECRET_BYTES}"
                 )
         if self._jwks_file is not None:
-            keys = read_keys(self._jwks_file, "--ws-jwks-file")
+            keys = read_keys(self._jwks_file, "--ws-jwks-file", seconds)
         self._secret, self._keys = secret, keys
 
     def __call__(self, token: str) -> Admitted | str:

@@ -31,9 +31,9 @@ class Tokens:
                 "--ws-auth capability-token needs --ws-token-file FILE or --ws-token-sha256 HEX"
             )
         self._admitted: dict[bytes, Admitted] = {}
-        self.reload()
+        self.reload(None)
 
-    def reload(self) -> None:
+    def reload(self, seconds: float | None = secretfile.AGAIN_SECONDS) -> None:
         """Reads the files again. Raises SettingInvalid, and goes on with what it had."""
         # Both now: when somebody shows a token, there may be no descriptor left to import with.
         from ..stdlib import _compare_digest, sha256
@@ -41,7 +41,7 @@ class Tokens:
         self._sha256, self._same = sha256, _compare_digest
         found = set(self._given)
         for path in self._files:
-            found.update(sha256(token).digest() for token in _tokens(path))
+            found.update(sha256(token).digest() for token in _tokens(path, seconds))
         if len(found) > _MOST:
             raise SettingInvalid(
                 f"{len(found)} tokens are given, and at most {_MOST} can be: use --ws-auth "
@@ -67,9 +67,10 @@ class Tokens:
         return any(admitted.principal == principal for admitted in self._admitted.values())
 
 
-def _tokens(path: str) -> list[bytes]:
+def _tokens(path: str, seconds: float | None) -> list[bytes]:
     tokens = []
-    for number, line in enumerate(secretfile.read(path, "--ws-token-file").splitlines(), 1):
+    text = secretfile.read(path, "--ws-token-file", seconds=seconds)
+    for number, line in enumerate(text.splitlines(), 1):
         # A comment after the token can say whose it is.
         token = line.partition(b" #")[0].partition(b"\t#")[0].strip()
         if not token or token.startswith(b"#"):
