@@ -18,8 +18,12 @@ loop, done = EpollLoop(), []
 def wrong():
     raise SettingInvalid("the first file is wrong")
 
+def broken():
+    raise OSError("an error that nobody has expected")
+
 def reload():
-    listen._reload([wrong, lambda: done.append("the second part")])
+    second, last = (lambda: done.append("the second part")), (lambda: done.append("the last part"))
+    listen._reload([wrong, second, broken, last])
     loop.stop()
 
 listen.on_signals(loop, {signal.SIGHUP: reload, signal.SIGTERM: lambda: done.append("ended")})
@@ -31,8 +35,11 @@ print(done, signal.getitimer(signal.ITIMER_REAL))
 
 def test_sighup_reloads_every_part_and_sets_no_end() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
-    assert done.stdout == "['the second part'] (0.0, 0.0)\n"
-    assert done.stderr == "! the first file is wrong; what was in use stays in use\n"
+    assert done.stdout == "['the second part', 'the last part'] (0.0, 0.0)\n"
+    assert done.stderr.startswith(
+        "! the first file is wrong; what was in use stays in use\n"
+        "! something could not be read again: internal error, OSError\n"
+    )
 
 
 ENDS = """

@@ -78,6 +78,12 @@ def test_a_damaged_file_is_named(pair: Pair) -> None:
     )
 
 
+def test_a_damaged_part_that_is_no_certificate_is_told_too(pair: Pair) -> None:
+    with pair.cert.open("a") as file:
+        file.write("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")
+    assert refused(pair.cert, pair.key).startswith(f"--tls-cert {pair.cert} cannot be used: ")
+
+
 def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(pair: Pair) -> None:
     locked = pair.key.with_name("locked.pem")
     subprocess.run(

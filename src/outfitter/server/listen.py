@@ -509,6 +509,9 @@ def _reload(parts: list[Callable[[], None]]) -> None:
                     part()
         except SettingInvalid as error:
             warn("server", "%s; what was in use stays in use", error)
+        except Exception as error:
+            # Whoever takes a token away does not have to wait until the rest is right.
+            fault("server", "something could not be read again", error)
     note("server", "=", "SIGHUP: read again what can change")
 
 

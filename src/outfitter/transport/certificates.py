@@ -166,6 +166,8 @@ def _load_ca(context: ssl.SSLContext, path: str, what: str) -> None:
         context.load_verify_locations(path)
     except ssl.SSLError as error:
         _unusable(f"{what} {path}", error)
+    except OSError as error:
+        raise SettingInvalid(f"{what} {path} cannot be read: {error.strerror}") from None
 
 
 def _unusable(what: str, error: ssl.SSLError) -> NoReturn:
@@ -179,7 +181,7 @@ def _try_out(context: ssl.SSLContext, cert: str) -> None:
     """Shakes hands with ourselves, to find out what a client would say to the certificate."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False
-    trusting.load_verify_locations(cert)
+    _load_ca(trusting, cert, "--tls-cert")
     trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whoever issued it
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(there, back, server_side=True)
