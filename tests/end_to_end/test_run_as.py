@@ -213,6 +213,48 @@ def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
             end(popen)
 
 
+def test_who_loses_its_token_leaves_no_thread_of_roots_behind() -> None:
+    """Closing files takes threads, which are whose they are begun as."""
+    gone, other = "a-token-that-is-taken-out", "a-token-that-stays"
+    with public_folder() as folder:
+        tokens = folder / "tokens"
+        tokens.touch(0o600)
+        tokens.write_text(f"{gone}\n{other}\n")
+        python, place = installed()
+        auth = ("--ws-auth", "capability-token", "--ws-token-file", str(tokens))
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            url = popen.stdout.readline().decode().strip()
+            with (
+                Wire(url, headers={"Authorization": f"Bearer {gone}"}) as old,
+                Wire(url, headers={"Authorization": f"Bearer {other}"}) as wire,
+            ):
+                old.handshake()
+                wire.handshake()
+                for number in range(8):  # one after the other: a thread or two do it
+                    old.call("fs/open", {"handleId": str(number), "path": "file:///etc/passwd"})
+                tokens.write_text(f"{other}\n")
+                popen.send_signal(signal.SIGHUP)
+                with pytest.raises(ConnectionClosed):
+                    old.receive()
+                users = {
+                    (task / "status").read_text().partition("\nUid:")[2].split("\n")[0].split()[3]
+                    for task in Path(f"/proc/{popen.pid}/task").iterdir()
+                }
+                assert users == {str(NOBODY)}
+                for _ in range(16):
+                    said = wire.error("fs/readFile", {"path": tokens.as_uri()})["message"]
+                    assert "Permission denied" in said
+        finally:
+            end(popen)
+
+
 def test_root_removes_its_own_socket_at_the_end() -> None:
     with public_folder() as folder:
         own = folder / "own"

@@ -185,7 +185,7 @@ def serve_websocket(
     listener.keepalive = settings.keepalive
     fence = fence_of(loop, settings, listener.heard)
     if certificates is not None:
-        reload.append(certificates.reload)
+        reload.append(_of_root(certificates.reload))
     listener.software = f"outfitter/{VERSION}"
     if watchers is not None:
         reload.append(watchers.observer.reopen)
@@ -197,7 +197,7 @@ def serve_websocket(
                 lazy.sharing().begin()
 
         share()
-        reload += [check.reload, share, lambda: listener.end_unless(check.admits)]
+        reload += [_of_root(check.reload), share, lambda: listener.end_unless(check.admits)]
     upgrade.of(lambda: (sock.fileno(), place.identity), listener, lazy.get)
     if watchers is not None:
         upgrade.last = watchers.observer.flush
@@ -497,16 +497,28 @@ def _as_root() -> AbstractContextManager[None]:
     return spawn.assumed.as_root()
 
 
-def _reload(parts: list[Callable[[], None]]) -> None:
-    from ..host import spawn
+def _of_root(read: Callable[[], None]) -> Callable[[], None]:
+    """Reads files that are root's with --run-as, and not for commands.
 
+    Nothing else may be done so: what closes connections begins threads, and those would stay root's.
+    """
+
+    def as_root() -> None:
+        from ..host import spawn
+
+        if spawn.assumed is None:
+            read()
+        else:
+            with _as_root():
+                read()
+
+    return as_root
+
+
+def _reload(parts: list[Callable[[], None]]) -> None:
     for part in parts:
         try:
-            if spawn.assumed is None:
-                part()
-            else:
-                with _as_root():  # tokens and keys are root's, and not for commands
-                    part()
+            part()
         except SettingInvalid as error:
             warn("server", "%s; what was in use stays in use", error)
         except Exception as error:
