@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import outfitter
 from tests.support.machine import children, command, public_folder, status, wait_until
 from tests.support.networks import network
 from tests.support.origin import origin
+from tests.support.relays import meeting
 from tests.support.sandbox import READ_ONLY, WORKSPACE, need_sandbox, sandbox
 from tests.support.servers import end
 from tests.support.users import NOBODY, copy_site, installed, public_python
@@ -303,6 +305,46 @@ def test_root_rotates_the_audit_log() -> None:
                     "two"
                 ] * 2
                 assert run(wire, "cat", ["cat", str(own / "audit")]).endswith(b"Permission denied\n")
+        finally:
+            end(popen)
+
+
+def test_root_rotates_the_audit_log_of_an_executor_that_dials_out(tmp_path: Path) -> None:
+    with public_folder() as folder, meeting(tmp_path) as service:
+        own, site = folder / "own", folder / "site"
+        own.mkdir(mode=0o700)
+        site.mkdir(mode=0o755)
+        copy_site(site, "click", "cryptography", "cffi", "_cffi_backend")
+        audit = own / "audit"
+        popen = subprocess.Popen(
+            [
+                *(public_python(), "-m", "outfitter", "serve", "--run-as", "nobody", "--audit", str(audit)),
+                *("--remote", service.url, "--environment-id", "box"),
+            ],
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(tmp_path),
+                "PYTHONPATH": str(site),
+                "CODEX_API_KEY": service.token("box", "execute"),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            assert popen.stdout.readline().startswith(b"box is connected")
+            token = service.token("box", "use")
+
+            async def scenario() -> None:
+                async with outfitter.connect(f"noise+{service.url}/box", token=token) as client:
+                    await client.run(["true"], cwd="/")
+
+            asyncio.run(scenario())
+            wait_until(lambda: audit.stat().st_size > 0, "the thread that writes has begun")
+            audit.rename(own / "audit.1")
+            popen.send_signal(signal.SIGHUP)
+            wait_until(audit.exists, "the log is open again")
+            assert audit.stat().st_uid == 0
         finally:
             end(popen)
 

@@ -8,9 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
-
-import outfitter
 
 from .tools import missing
 
@@ -42,13 +41,14 @@ def installed() -> tuple[str, Path]:
     return public_python(), folder
 
 
-def copy_site(folder: Path) -> None:
-    """Puts Outfitter and what its server needs into this folder, for every user to read."""
-    import h11
-    import pybase64
-
-    for module in (outfitter, h11, pybase64):
-        assert module.__file__ is not None
-        source = Path(module.__file__).parent
-        shutil.copytree(source, folder / source.name)
+def copy_site(folder: Path, *more: str) -> None:
+    """Puts Outfitter, what its server needs, and `more` modules into this folder, for every user to read."""
+    for name in ("outfitter", "h11", "pybase64", *more):
+        found = find_spec(name)
+        assert found is not None and found.origin is not None, name
+        source = Path(found.origin)
+        if source.name == "__init__.py":
+            shutil.copytree(source.parent, folder / source.parent.name)
+        else:
+            shutil.copy(source, folder)
     subprocess.run(["chmod", "-R", "a+rX", folder], check=True)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .otlp import OtlpMetrics
     from .traces import Traces
 
+    Opener = Callable[[], AbstractContextManager[None]]
+
     class Attempts(Protocol):
         refused: dict[str, int]
 
@@ -52,23 +54,20 @@ class Watchers:
         there = [one for one in (audit, metrics, traces, export) if one is not None]
         self.observer: Observer = there[0] if len(there) == 1 else Several(there)
 
-    def watch_loop(self, loop: EpollLoop) -> None:
+    def watch_loop(self, loop: EpollLoop, opener: Opener | None = None) -> None:
+        """With `opener`, the audit log is opened again so."""
+        if self.audit is not None:
+            self.audit.opener = opener
         if self.metrics is not None:
             loop.on_stall = self.metrics.stalled
         if self._export is not None:
             self._export.begin(loop)
 
-    def watch_listener(
-        self,
-        loop: EpollLoop,
-        listener: Listening,
-        opener: Callable[[], AbstractContextManager[None]] | None,
-    ) -> None:
-        """Hears of refusals, and has /metrics answered. With `opener`, the audit log is opened again so."""
-        self.watch_loop(loop)
+    def watch_listener(self, loop: EpollLoop, listener: Listening, opener: Opener | None) -> None:
+        """The same; also hears of refusals, and has /metrics answered."""
+        self.watch_loop(loop, opener)
         audit, metrics = self.audit, self.metrics
         if audit is not None:
-            audit.opener = opener
             listener.on_refusal = lambda peer, why: audit.happened("refused", "", peer, "", reason=why)
         if metrics is not None:
             metrics.count_refusals(listener.attempts.refused)

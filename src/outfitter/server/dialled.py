@@ -18,6 +18,7 @@ from .listen import (
     limit,
     limits_line,
     on_signals,
+    opener_of,
     run,
 )
 
@@ -62,7 +63,7 @@ def serve_remote(
     loop = begun(settings)
     lazy = LazyServer(loop, settings, watchers=watchers, drains=lambda why: None)
     if watchers is not None:
-        watchers.watch_loop(loop)
+        watchers.watch_loop(loop, opener_of(settings))
     failed: list[str] = []
 
     def give_up(why: str) -> None:

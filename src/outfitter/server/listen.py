@@ -189,7 +189,7 @@ def serve_websocket(
     listener.software = f"outfitter/{VERSION}"
     if watchers is not None:
         reload.append(watchers.observer.reopen)
-        watchers.watch_listener(loop, listener, _as_root if settings.run_as is not None else None)
+        watchers.watch_listener(loop, listener, opener_of(settings))
     if check is not None:
 
         def share() -> None:
@@ -488,6 +488,11 @@ def hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Calla
     """What SIGHUP does: it reloads, unless we were started in a terminal that is gone now."""
     in_terminal = os.isatty(0)
     return lambda: stop() if in_terminal and not os.isatty(0) else _reload(reload)
+
+
+def opener_of(settings: ServerSettings) -> Callable[[], AbstractContextManager[None]] | None:
+    """As whom the audit log is opened again; None for ourselves."""
+    return _as_root if settings.run_as is not None else None
 
 
 def _as_root() -> AbstractContextManager[None]:
