@@ -112,6 +112,15 @@ def test_a_fault_of_ours_is_answered_and_logged_without_its_text(
     assert SECRET not in caplog.text
 
 
+@pytest.mark.parametrize("state", ["vendor=one\t,b=2", "vendor=x\x1b[31m", "a\n! forged", "é=1", "x" * 1024])
+def test_a_trace_that_no_header_can_carry_is_left_out(state: str, connection: Connection) -> None:
+    """OpenTelemetry writes members that it cannot read to the log as they are."""
+    trace = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": state, "other": "\n"}
+    call = Call(connection, Request(1, "environment/status", None, trace))
+    kept = {name: trace[name] for name in ("traceparent", "tracestate")}
+    assert call.trace == (kept if state.startswith("vendor=one") else None)
+
+
 def test_a_refusal_says_what_it_says(connection: Connection, wire: Wire) -> None:
     for error in (Refused("no"), FileFailed("gone", "ENOENT")):
         call(connection).refuse(error)

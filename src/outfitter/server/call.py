@@ -247,9 +247,11 @@ class Call:
 
 
 def _known(trace: dict[str, Json]) -> Json:
-    """What is kept of a trace: its known members, unless they are longer than the standard has them."""
+    """What is kept of a trace: its known members, unless they are longer than the standard has them, or have
+    what no header can: OpenTelemetry writes what it cannot read to the log."""
     told = {name: text for name in ("traceparent", "tracestate") if (text := trace.get(name)) is not None}
-    return told if sum(map(len, told.values())) <= _TRACE_CHARACTERS else None
+    whole = "".join(told.values()).replace("\t", " ")
+    return told if len(whole) <= _TRACE_CHARACTERS and whole.isascii() and whole.isprintable() else None
 
 
 _SAY_AGAIN_SECONDS = 10.0  # between two lines in the log: clients ask again at once
