@@ -17,7 +17,7 @@ from outfitter.cli.commands import cli
 from outfitter.cli.flags import SERVE, Flag, read_plain
 from tests.support import servers
 from tests.support.certificates import authority, server_pair
-from tests.support.machine import SECOND, alive, wait_gone
+from tests.support.machine import SECOND, alive, wait_gone, wait_until
 from tests.support.pipes import piping
 from tests.support.servers import command, end, environment, serving
 from tests.support.wire import Wire
@@ -36,7 +36,57 @@ def failed(tmp_path: Path, *args: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+def is_ready(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10 * SECOND)
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+        client.sendall(b"GET /readyz HTTP/1.1\r\n\r\n")
+        return client.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 # The first line
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_server_whose_output_is_closed_serves(more: tuple[str, ...], tmp_path: Path) -> None:
+    place = tmp_path / "folder"
+    place.mkdir(mode=0o700)
+    popen = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command("outfitter", "--listen", f"unix:{place}/s", *more)],
+        stdin=subprocess.DEVNULL,
+        env=environment(tmp_path),
+    )
+    try:
+        wait_until(lambda: is_ready(place / "s"), "it serves")
+    finally:
+        end(popen)
+
+
+@pytest.mark.parametrize(("output", "said"), [("pipe", b""), ("/dev/full", b"No space left on device")])
+def test_first_line_that_cannot_be_written_is_the_end(output: str, said: bytes, tmp_path: Path) -> None:
+    place = tmp_path / "folder"
+    place.mkdir(mode=0o700)
+    if output == "pipe":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(output, os.O_WRONLY)
+    done = subprocess.run(
+        command("outfitter", "--listen", f"unix:{place}/s"),
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path),
+        timeout=10 * SECOND,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 1
+    assert done.stderr == (b"outfitter: cannot write the output: %s\n" % said if said else b"")
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("listen", ["ws://127.0.0.1:0", "ws://[::1]:0"])

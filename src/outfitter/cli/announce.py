@@ -23,5 +23,6 @@ def announce(where: Mapping[str, object], limited: str = "") -> None:
 
 def tell(line: Mapping[str, object]) -> None:
     """One object on a line of its own, at once: somebody waits for it."""
-    sys.stdout.write(f"{dumps(line)}\n")
-    sys.stdout.flush()
+    if sys.stdout is not None:  # else it was closed: nobody wants to know
+        sys.stdout.write(f"{dumps(line)}\n")
+        sys.stdout.flush()

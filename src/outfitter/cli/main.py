@@ -17,7 +17,7 @@ def main() -> int:
     try:
         status = _main()
     except OSError as error:
-        if error.errno not in (ENOSPC, EDQUOT, EFBIG) or error.filename is not None:
+        if error.errno not in (ENOSPC, EDQUOT, EFBIG, EPIPE) or error.filename is not None:
             raise
         return _cannot_write(error)
     try:

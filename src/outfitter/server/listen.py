@@ -143,11 +143,15 @@ def serve_websocket(
         },
     )
     if left is None:
-        if announce is not None:
-            announce(place.url, limited)
-        else:
-            sys.stdout.write(f"{place.url}\n{limits_line(limited)}")
-            sys.stdout.flush()
+        try:
+            if announce is not None:
+                announce(place.url, limited)
+            elif sys.stdout is not None:  # else it was closed: nobody wants to know
+                sys.stdout.write(f"{place.url}\n{limits_line(limited)}")
+                sys.stdout.flush()
+        except OSError:
+            _leave(place, settings)
+            raise
     from ..transport.listener import Listener
 
     def drains(why: str) -> None:
@@ -212,17 +216,21 @@ def serve_websocket(
     held = run(loop, settings)
     upgrade.stop()  # clients are still told, on the same loop
     listener.stop()
-    if settings.run_as is None:
-        place.leave()
-    else:
-        with _as_root():  # who has made it
-            place.leave()
+    _leave(place, settings)
     status = lazy.stop()
     if held:
         listener.drain(loop)
     if watchers is not None:
         watchers.observer.close()
     return status
+
+
+def _leave(place: Place, settings: ServerSettings) -> None:
+    if settings.run_as is None:
+        place.leave()
+    else:
+        with _as_root():  # who has made it
+            place.leave()
 
 
 def _lazily(gate: Callable[[], Gate], check: Check | None, lazy: LazyServer) -> Gate:
