@@ -9,15 +9,18 @@ import socket
 import stat
 import subprocess
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from outfitter.errors import SettingInvalid
 from outfitter.system import LINUX
+from outfitter.transport import unix
 from outfitter.transport.unix import UnixPlace, path_of
-from tests.support.machine import PROC, wait_until
+from tests.support.machine import SECOND
 from tests.support.users import installed
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -228,24 +231,38 @@ def test_folder_that_is_missing_is_named(folder: Path) -> None:
     assert refusal(UnixPlace(f"{missing}/x.sock")) == text
 
 
-def test_folder_is_locked_while_a_socket_is_replaced(folder: Path) -> None:
+def test_folder_is_locked_while_a_socket_is_replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        waits.set()
+        time.sleep(seconds)
+
+    monkeypatch.setattr(unix, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=sleep))
     holding = os.open(folder, os.O_RDONLY)
     fcntl.flock(holding, fcntl.LOCK_EX)
     place = UnixPlace(f"{folder}/x.sock")
     made: list[Any] = []
     thread = threading.Thread(target=lambda: made.append(place.listen()))
     thread.start()
-    inode = f":{folder.stat().st_ino} "
-
-    def waits() -> bool:
-        return any("->" in line and inode in line for line in Path(f"{PROC}/locks").read_text().splitlines())
-
-    wait_until(waits, "the other one waits for the lock")
+    assert waits.wait(10 * SECOND)
     assert (made, list(folder.iterdir())) == ([], [])
     os.close(holding)
     thread.join()
     made[0].close()
     place.leave()
+
+
+def test_lock_that_somebody_keeps_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unix, "_LOCK_SECONDS", 0.01)
+    holding = os.open(folder, os.O_RDONLY)
+    fcntl.flock(holding, fcntl.LOCK_EX)
+    assert refusal(UnixPlace(f"{folder}/x.sock")) == (
+        f"another program holds a lock on {folder}, where the socket would be: end it, or make a folder that "
+        "nobody else can read, as with `mkdir -m 700 DIR`"
+    )
+    os.close(holding)
+    assert list(folder.iterdir()) == []
 
 
 def test_of_servers_that_start_at_once_one_listens(folder: Path) -> None:

@@ -8,6 +8,7 @@ files and only the owner of one can rename it.
 from __future__ import annotations
 
 import os
+import time
 
 from ..earlyerrors import SettingInvalid
 from ..stdlib import socket
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _AF_UNIX, _SOCK_STREAM = 1, 1
 _LONGEST = 107 if LINUX else 103  # bytes of a path that the kernel takes
 _S_IFMT, _S_IFSOCK, _S_ISVTX = 0o170000, 0o140000, 0o1000
+_LOCK_SECONDS = 5.0  # a server that starts in the same folder has its lock for a millisecond
+_LOOK_SECONDS = 0.005
 _NOBODY = 65534  # the kernel's number for users whom a namespace does not know
 PREFIX = "unix:"
 
@@ -67,9 +70,7 @@ class UnixPlace:
         try:
             _check_folder(folder, os.fstat(place))
             _check_above(folder)
-            from fcntl import LOCK_EX, flock
-
-            flock(place, LOCK_EX)  # two servers that start at once must not both find nobody
+            _lock(place, folder)  # two servers that start at once must not both find nobody
             self._make_way()
             return self._bind()
         except OSError as error:
@@ -136,6 +137,24 @@ class UnixPlace:
         except OSError:
             pass  # it is gone, or in a folder that is not ours any more
         self._identity = None
+
+
+def _lock(place: int, folder: str) -> None:
+    """Waits for a server that starts there. Whoever can read a folder can lock it, and keep the lock."""
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            flock(place, LOCK_EX | LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise SettingInvalid(
+                    f"another program holds a lock on {folder}, where the socket would be: end it, or make a "
+                    "folder that nobody else can read, as with `mkdir -m 700 DIR`"
+                ) from None
+        time.sleep(_LOOK_SECONDS)
 
 
 def _check_above(folder: str) -> None:
