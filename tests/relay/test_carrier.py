@@ -15,6 +15,7 @@ from outfitter.core.streams import Streams, Validate
 from outfitter.errors import Disconnected, RemoteProtocolError
 from outfitter.protocol import relay
 from outfitter.protocol import websocket as ws
+from outfitter.relay import carrier
 from outfitter.relay.carrier import Carrier, StreamTransport
 from outfitter.relay.keys import Keys, encapsulate, fingerprint
 from outfitter.transport.base import HIGH, LOW
@@ -212,6 +213,27 @@ def test_a_stream_whose_server_leaves_too_much_unread_ends_alone(service: Servic
     [frame] = data(other, b"on")
     service.say(frame)
     assert well.got == [b"on"] and service.over == []
+
+
+def test_of_streams_that_together_leave_too_much_unread_the_one_with_most_ends(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier, "_QUEUED_BYTES", 4 * HIGH)
+    (few, modest), (many, greedy), (other, well) = map(service.stream, ("few", "many", "other"))
+    modest.transport.pause_reading()
+    greedy.transport.pause_reading()
+    for calling in (few, many, other, many, other, many):
+        for frame in data(calling, bytes(HIGH)):
+            service.say(frame)
+    assert (modest.lost_for, greedy.lost_for) == ([], [])
+    for frame in data(few, bytes(1)):
+        service.say(frame)
+    assert (modest.lost_for, greedy.lost_for, well.lost_for) == ([], ["the stream was ended"], [])
+    assert relay.reset("many") in service.heard()
+    modest.transport.resume_reading()
+    service.turn()
+    assert list(map(len, modest.got)) == [HIGH, 1]
+    assert list(map(len, well.got)) == [HIGH, HIGH]
 
 
 def test_where_principals_take_turns_a_stream_is_heard_in_its_own(service: Service) -> None:

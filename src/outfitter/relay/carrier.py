@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # only for a service that sends what has to be refused and takes no refusals: above HIGH it is not read.
 _SOCKET_BYTES = 256 << 10
 _QUEUED_MESSAGES = 128  # that came for a stream whose server does not read; the reference's limit
+_QUEUED_BYTES = 512 << 20  # the same for all streams together: eight of the largest messages
 _PATIENT = 64  # that may wait for the turn of their principal; a stream that brings more waits no longer
 _NORMAL = 1000  # the close code that says nothing
 _BATCH = 8  # messages handled in one go before other streams get their turn
@@ -103,6 +104,8 @@ class Carrier:
                 one = self._open.get(action.instance)
                 if one is not None and not one.take(action.messages):
                     self.end(one)
+                elif one is not None and one.unread > HIGH:
+                    self._make_room()
             elif isinstance(action, Send):
                 self._socket.send_frame(action.frame)
             elif isinstance(action, Validate):
@@ -111,6 +114,11 @@ class Carrier:
                 self._begin(action)
             else:
                 self._ended(action)
+
+    def _make_room(self) -> None:
+        """Where servers do not read, the stream that has brought most gives way."""
+        while sum(one.unread for one in self._open.values()) > _QUEUED_BYTES:
+            self.end(max(self._open.values(), key=lambda one: one.unread))
 
     def _validate(self, asked: Validate) -> None:
         def answered(valid: bool, principal: str) -> None:
@@ -168,6 +176,7 @@ class StreamTransport(Joining):
         self._queue: deque[bytes | memoryview] = deque()
         self._queued = 0  # bytes in it
         self._inbox: deque[bytes] = deque()
+        self.unread = 0  # bytes in it
         self._hold = False
         self._delivering = False
         self._told = False
@@ -178,6 +187,7 @@ class StreamTransport(Joining):
     def take(self, messages: list[bytes]) -> bool:
         """Delivers messages in order; False when too many wait."""
         self._inbox.extend(messages)
+        self.unread += sum(map(len, messages))
         if self._delivering:
             if self._loop.takes_turns and len(self._inbox) > _PATIENT:
                 self._hand_over()
@@ -200,7 +210,9 @@ class StreamTransport(Joining):
         for _ in range(_BATCH):
             if not inbox or self._hold or self._told:
                 return
-            self.receiver.message(inbox.popleft())
+            message = inbox.popleft()
+            self.unread -= len(message)
+            self.receiver.message(message)
 
     def pause_reading(self) -> None:
         self._hold = True
@@ -285,7 +297,7 @@ class StreamTransport(Joining):
             self._told = True
             self._queue.clear()
             self._inbox.clear()
-            self._queued = 0
+            self._queued = self.unread = 0
             self._let_go()
             self.receiver.lost(self._ending or reason)
 
