@@ -16,8 +16,10 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import TextIO
 
 _SHOWN = 1000  # characters of one argument: a peer may have chosen it
+_PIECE = 1000  # characters that a pipe takes whole if it has any room: 4096 bytes
 _PLACES = 50  # of a traceback: the innermost ones, where a recursion has no end
 
 
@@ -47,10 +49,40 @@ def warn(side: str, text: str, *args: object) -> None:
         if logging is not None:
             logging.getLogger(f"outfitter.{side}").warning(f"! {text}", *safe)
         else:
-            sys.stderr.write(f"! {text % safe if safe else text}\n")
-            sys.stderr.flush()
+            stream = sys.stderr if side == "client" else UnhurriedStream(sys.stderr)
+            stream.write(f"! {text % safe if safe else text}\n")
+            stream.flush()
     except Exception:
         pass  # nobody is left to tell
+
+
+class UnhurriedStream:
+    """A stream without what it cannot take at once: who does not read a server's log holds up no client."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        for start in range(0, len(text), _PIECE):
+            if not self._has_room():
+                return
+            self._stream.write(text[start : start + _PIECE])
+            self._stream.flush()
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def _has_room(self) -> bool:
+        select = sys.modules.get("select")  # of every server's loop
+        try:
+            fd = self._stream.fileno()
+        except (OSError, ValueError):
+            return True  # no file
+        if select is None:
+            return True
+        room = select.poll()
+        room.register(fd, select.POLLOUT)
+        return bool(room.poll(0))
 
 
 def fault(side: str, what: str, error: BaseException) -> None:

@@ -47,6 +47,39 @@ def is_ready(path: Path) -> bool:
         return client.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+@pytest.mark.parametrize("more", [(), ("--log-level", "debug")])
+def test_log_that_nobody_reads_holds_up_nobody(more: tuple[str, ...], tmp_path: Path) -> None:
+    place = tmp_path / "folder"
+    place.mkdir(mode=0o700)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    popen = subprocess.Popen(
+        command("outfitter", "--listen", f"unix:{place}/s", *more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=writing,
+        env=environment(tmp_path),
+    )
+    try:
+        assert popen.stdout is not None
+        assert popen.stdout.readline()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10 * SECOND)
+            client.connect(f"{place}/s")
+            client.sendall(b"GET / HTTP/1.1\r\norigin: http://a.b\r\n\r\n")  # a line for the log
+            assert client.recv(100).startswith(b"HTTP/1.1 403")
+        assert is_ready(place / "s")
+    finally:
+        end(popen)
+        os.close(reading)
+        os.close(writing)
+    assert popen.returncode == 0
+
+
 # The first line
 
 

@@ -66,8 +66,13 @@ def _announce(flags: Flags) -> Callable[[str, str], None] | None:
 def begin_log(flags: Flags) -> None:
     if flags["log_level"] is not None:
         import logging
+        import sys
 
-        logging.basicConfig(level=flags["log_level"].upper(), format="%(asctime)s %(name)s %(message)s")
+        from ..log import UnhurriedStream
+
+        handler = logging.StreamHandler(UnhurriedStream(sys.stderr))
+        form = "%(asctime)s %(name)s %(message)s"
+        logging.basicConfig(level=flags["log_level"].upper(), format=form, handlers=[handler])
 
 
 def _origins(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
