@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _SHOWN = 1000  # characters of one argument: a peer may have chosen it
+_WARNING = 30  # logging's number for it
 _PIECE = 1000  # characters that a pipe takes whole if it has any room: 4096 bytes
 _PLACES = 50  # of a traceback: the innermost ones, where a recursion has no end
 
@@ -46,9 +47,10 @@ def warn(side: str, text: str, *args: object) -> None:
     try:
         safe = tuple(map(_safe, args))
         logging = sys.modules.get("logging")
-        if logging is not None:
-            logging.getLogger(f"outfitter.{side}").warning(f"! {text}", *safe)
-        else:
+        logger = None if logging is None else logging.getLogger(f"outfitter.{side}")
+        if logger is not None and logger.hasHandlers():
+            logger.warning(f"! {text}", *safe)
+        elif logger is None or logger.isEnabledFor(_WARNING):
             stream = sys.stderr if side == "client" else UnhurriedStream(sys.stderr)
             stream.write(f"! {text % safe if safe else text}\n")
             stream.flush()

@@ -47,8 +47,20 @@ def is_ready(path: Path) -> bool:
         return client.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-@pytest.mark.parametrize("more", [(), ("--log-level", "debug")])
-def test_log_that_nobody_reads_holds_up_nobody(more: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "env"),
+    [
+        ((), {}),
+        (("--log-level", "debug"), {}),
+        (
+            (),
+            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:9"},
+        ),  # brings logging, without a handler
+    ],
+)
+def test_log_that_nobody_reads_holds_up_nobody(
+    more: tuple[str, ...], env: dict[str, str], tmp_path: Path
+) -> None:
     place = tmp_path / "folder"
     place.mkdir(mode=0o700)
     reading, writing = os.pipe()
@@ -62,7 +74,7 @@ def test_log_that_nobody_reads_holds_up_nobody(more: tuple[str, ...], tmp_path: 
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=writing,
-        env=environment(tmp_path),
+        env=environment(tmp_path, env),
     )
     try:
         assert popen.stdout is not None
