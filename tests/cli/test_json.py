@@ -78,6 +78,30 @@ def test_variables_say_what_was_done_with_each(user: User) -> None:
     assert told(user, "env", "unset", "--forget", "A", "C", status=1) == forgotten
 
 
+@pytest.mark.parametrize(
+    "args", [("set", "API_KEY=k"), ("unset", "A=B"), ("unset", "--forget", "C")], ids=str
+)
+def test_what_was_refused_is_on_stderr_too(user: User, args: tuple[str, ...]) -> None:
+    plain = user.run("env", *args)
+    also = user.run("env", *args, "--json")
+    assert (also.returncode, also.stderr) == (1, plain.stderr)
+    assert plain.stderr != b""
+
+
+def test_an_overlay_says_what_there_is_after_a_change(user: User) -> None:
+    file = user.home / "hook.env"
+    file.write_text("A=1\nB=$(id)\n")
+
+    def producers(*args: str, status: int = 0) -> list[str]:
+        listed = told(user, "env", "overlay", *args, status=status)
+        return [one["producer"] for one in listed["contributions"]]
+
+    assert producers("--import", str(file), "--strict", status=1) == []
+    assert producers("--import", str(file), status=1) == [f"file:{file}"]
+    assert producers("--drop", "user", status=1) == [f"file:{file}"]
+    assert producers("--drop", f"file:{file}") == []
+
+
 def test_codex_settings_are_told_by_their_names(user: User) -> None:
     file = user.home / "config.toml"
     file.write_text('[shell_environment_policy]\ninherit = "core"\nset = { A = "1" }\n')

@@ -21,21 +21,25 @@ _LARGEST = 1 << 20  # the largest environment, by default
 def overlay(flags: Flags) -> int:
     """Does it; returns the exit status. Raises OutfitterError."""
     where = place(flags)
+    changes = flags["import"] is not None or flags["drop"] is not None
+    status = _change(where, flags) if changes else 0
+    if flags["json"]:
+        emit_json(where.told())
+    elif not changes:
+        emit("\n".join(_text(where.told(), where.where)))
+    return status
+
+
+def _change(where: KeptHere | KeptThere, flags: Flags) -> int:
+    """What --import or --drop asks for; returns the exit status."""
     if flags["import"] is not None:
         if flags["hook"] is not None:
             return _hook(where, flags["hook"], flags["import"], strict=flags["strict"])
         return _import(where, flags["import"], strict=flags["strict"])
-    if flags["drop"] is not None:
-        if where.drop(flags["drop"]):
-            return 0
-        say(f"{printable(flags['drop'])} has added nothing for {where.where}")
-        return 1
-    told = where.told()
-    if flags["json"]:
-        emit_json(told)
-    else:
-        emit("\n".join(_text(told, where.where)))
-    return 0
+    if where.drop(flags["drop"]):
+        return 0
+    say(f"{printable(flags['drop'])} has added nothing for {where.where}")
+    return 1
 
 
 def _import(where: KeptHere | KeptThere, file: str, *, strict: bool) -> int:

@@ -162,8 +162,8 @@ def report(rejected: list[Rejection]) -> int:
 
 
 def tell(rejected: list[Rejection], told: dict[str, object], what: str, names: Sequence[str]) -> int:
-    """The same as a JSON object: `what` was done with these names, and what was refused."""
+    """The same, and a JSON object: `what` was done with these names, and what was refused."""
     refused = {one.name: {"name": one.name, "reason": one.reason, "why": one.why} for one in rejected}
     done = [name for name in names if name not in refused]
     emit_json({**told, what: done, "rejected": list(refused.values())})
-    return 1 if refused else 0
+    return report(rejected)

@@ -24,7 +24,6 @@ def unset_variables(names: Sequence[str], flags: Flags) -> int:
     if flags["json"]:
         forgotten = [name for name in names if name not in missing]
         emit_json({"where": where.where, "forgotten": forgotten, "unknown": missing})
-        return 1 if missing else 0
     for name in missing:
         say(f"{printable(name)} was neither set nor unset for {where.where}")
     return 1 if missing else 0
