@@ -285,6 +285,31 @@ def test_on_a_server_of_ours_commands_run_where_we_are(user: User, server: Serve
     assert user.run("run", "--on", server.url, "--cwd", "/usr/../usr/bin", "--", "pwd").stdout == below
 
 
+def test_on_a_server_of_ours_what_is_explained_is_what_commands_get(user: User, server: Server) -> None:
+    # NO_COLOR is harmless: a project sets it without being allowed.
+    (user.home / "outfitter.toml").write_text('[env]\nset = { NO_COLOR = "from the project" }\n')
+    (user.home / "hook.env").write_text('SEEN="$NO_COLOR"\n')
+    on = ("--on", server.url)
+    show = ("--", "sh", "-c", "echo $NO_COLOR; echo ${MINE-unset}")
+
+    done = user.run("run", *on, "--explain", *show)
+    assert done.stdout.decode().splitlines() == ["from the project", "unset"]
+    assert b"provider=project(applied, 1)" in done.stderr
+    assert b"provider=project(applied, 1)" in user.run("env", *on).stdout
+    assert b"from L3 project" in user.run("env", "explain", *on, "NO_COLOR").stdout
+    assert b"NO_COLOR" not in user.run("env", "diff", "here", server.url).stdout
+    assert user.run("env", "overlay", *on, "--scope", "s", "--import", "hook.env").returncode == 0
+    scoped = user.run("run", *on, "--scope", "s", "--", "sh", "-c", "echo $SEEN")
+    assert scoped.stdout == b"from the project\n"
+
+    user.config.mkdir(parents=True, exist_ok=True)
+    (user.config / "config.toml").write_text('[daemon]\nenvironment = "client"\n')
+    mine = {"MINE": "mine"}
+    assert user.run("run", *on, *show, env=mine).stdout.decode().splitlines() == ["from the project", "mine"]
+    assert user.run("env", "explain", *on, "MINE", env=mine).returncode == 0
+    assert b"MINE" not in user.run("env", "diff", "here", server.url, env=mine).stdout
+
+
 def test_explanation_is_the_servers(server: Server, user: User) -> None:
     done = user.run("run", "--on", server.url, "--explain", "--set", "A=hush", "--", "sh", "-c", "exit 4")
     assert (done.returncode, done.stdout) == (4, b"")

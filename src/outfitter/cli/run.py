@@ -125,7 +125,7 @@ class _Run:
             self._say_denied(client, process, tail, cwd)
             say_reason(process.reason)
             if flags["explain"]:
-                await self._explain(client, process)
+                await self._explain(client, process, cwd)
             return status
 
     def _say_denied(
@@ -204,11 +204,11 @@ class _Run:
         seconds = self._flags["detach_for"]
         return "to its end" if seconds is None else f"for {seconds:g} s unless a client attaches to it"
 
-    async def _explain(self, client: Client, process: RemoteProcess) -> None:
+    async def _explain(self, client: Client, process: RemoteProcess, cwd: str | None) -> None:
         flags = self._flags
         try:
             told = await client.explain(
-                cwd=flags["cwd"],
+                cwd=cwd,
                 env=self._env,
                 policy=self._policy,
                 contract=self._contract,

@@ -40,8 +40,12 @@ def explain(flags: Flags, show: str = "names", *, programs: Sequence[str] = (), 
     if target is None:
         contract, question = here(flags)
         return answers.explain(contract, question, show, programs=programs, login=login)()
-    wire = _wire(flags)
-    return there(target, lambda client: client.explain(**wire, show=show, programs=programs, login=login))
+
+    async def ask(client: Client) -> Json:
+        wire = await _wire(client, target, flags)
+        return await client.explain(**wire, show=show, programs=programs, login=login)
+
+    return there(target, ask)
 
 
 def resolve(flags: Flags, show: str = "names") -> Json:
@@ -50,8 +54,11 @@ def resolve(flags: Flags, show: str = "names") -> Json:
     if target is None:
         contract, question = here(flags)
         return answers.resolve(contract, question, show)()
-    wire = _wire(flags)
-    return there(target, lambda client: client.environment(**wire, show=show))
+
+    async def ask(client: Client) -> Json:
+        return await client.environment(**await _wire(client, target, flags), show=show)
+
+    return there(target, ask)
 
 
 # Here
@@ -126,9 +133,20 @@ def there(target: Target, question: Callable[[Client], Awaitable[_T]]) -> _T:
     return asyncio.run(ask())
 
 
-def _wire(flags: Flags) -> dict[str, Any]:
+async def as_for_run(client: Client, target: Target, cwd: str | None) -> str | None:
+    """Has the server answer for commands of `outfitter run`; returns where they run. Raises OutfitterError.
+
+    On a server of ours, on this machine, they run where we are, in the environment that is configured.
+    """
+    from .. import base
+
+    await base.agree(client, target, None, compare=False)
+    return base.directory(client, target, cwd)
+
+
+async def _wire(client: Client, target: Target, flags: Flags) -> dict[str, Any]:
     return {
-        "cwd": flags["cwd"],
+        "cwd": await as_for_run(client, target, flags["cwd"]),
         "env": dict(flags["env"]),
         "policy": client_policy(flags),
         "contract": client_contract(flags),

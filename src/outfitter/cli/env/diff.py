@@ -160,14 +160,15 @@ class _Comparison:
         )
 
     def _asked(self, where: Compared) -> _Known:
-        assert where.target is not None, "it is a server"
-        cwd, show = self._flags["cwd"], "values" if self._flags["values"] else "names"
+        target, show = where.target, "values" if self._flags["values"] else "names"
+        assert target is not None, "it is a server"
 
         async def ask(client: Client) -> tuple[Json, Json]:
+            cwd = await asking.as_for_run(client, target, self._flags["cwd"])
             there = await client.environment(cwd=cwd, show=show, digest_key=self._key)
             return there, await client.explain(cwd=cwd)
 
-        there, told = asking.there(where.target, ask)
+        there, told = asking.there(target, ask)
         variables = there["variables"]
         secret = {name for name, entry in variables.items() if entry["secret"]}
         lists = {

@@ -10,7 +10,7 @@ from ...contract.worktree import worktree_root
 from ...env.overlay import Rejection, describe, encode, why_no_producer
 from ...env.redact import Secrets
 from ...errors import SettingInvalid
-from .asking import folder_of, prepared, there
+from .asking import as_for_run, folder_of, prepared, there
 from .output import emit_json, printable, say
 
 TYPE_CHECKING = False
@@ -133,7 +133,8 @@ class KeptThere:
 
         async def ask(client: Client) -> dict[str, str]:
             contract = EnvContract(scope=self._scope)
-            told: Json = await client.environment(cwd=self._folder, contract=contract, show="values")
+            folder = await as_for_run(client, self._target, self._folder)
+            told: Json = await client.environment(cwd=folder, contract=contract, show="values")
             listed: Json = await client.overlay(self._scope)
             gone = {
                 name
