@@ -18,7 +18,8 @@ POLICY = outfitter.EnvPolicy(
 
 async def main() -> None:
     async with outfitter.local(environment=ENVIRONMENT) as client:
-        told = await client.explain(policy=POLICY, env={"CI": "1"})
+        # In / there is no project, which would have a say, too.
+        told = await client.explain(cwd="/", policy=POLICY, env={"CI": "1"})
         print(told["summary"])
         for name, variable in told["variables"].items():
             if "removed" in variable:
@@ -29,7 +30,7 @@ async def main() -> None:
                 )
         for number, segment in enumerate(told["variables"]["PATH"]["segments"], 1):
             print(f"PATH {number}: {segment['value']} from {segment['layer']} {segment['id']}")
-        done = await client.run(["env"], policy=POLICY, env={"CI": "1"})
+        done = await client.run(["env"], cwd="/", policy=POLICY, env={"CI": "1"})
         print("the command sees:", *sorted(done.stdout.decode().split()))
 
 

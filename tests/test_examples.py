@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,7 @@ def test_every_example_is_checked() -> None:
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
+    venv.create(tmp_path / ".venv", symlinks=True)  # as in a checkout: it is applied to commands there
     write_tests(tmp_path / "tests")
     done = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES[name], *ARGUMENTS.get(name, ())],
