@@ -121,7 +121,7 @@ ABILITIES = (
         "mask startup files",
         "a mount namespace",
         "",
-        "to mask startup files needs Linux's mount namespaces: use clean or repair here",
+        "to mask startup files needs Linux's mount namespaces",
     ),
     Ability(
         "frozen",
