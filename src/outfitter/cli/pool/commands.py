@@ -28,7 +28,13 @@ def pool_group() -> None:
     Flag("--cpus", "seconds", "Processors of each executor.", "N"),
     Flag("--memory", "text", "Memory of each executor: 4GiB.", "SIZE"),
     Flag("--image", "text", "Image of each executor, where the engine runs images.", "IMAGE"),
-    Flag("--limits", "text", "How commands are confined.", choices=("wanted", "required", "none")),
+    Flag(
+        "--limits",
+        "text",
+        "Limit each executor to its processors and memory: if possible (the default), only by control "
+        "groups, or not at all.",
+        choices=("wanted", "required", "none"),
+    ),
     Flag("--retries", "text", "How often a task whose executor was lost is tried again.", "N", "0"),
     Flag("--resume", "flag", "Skip tasks that have a result in --out."),
     Flag("--rerun", "list", "With --resume: run tasks again whose result has this state.", "STATE"),
