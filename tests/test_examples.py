@@ -243,7 +243,11 @@ def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
     write_tests(tmp_path / "tests")
     done = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES[name], *ARGUMENTS.get(name, ())],
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "HOME": str(tmp_path / "home"),  # where an overlay and a sandbox leave what they keep
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
