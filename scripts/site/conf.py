@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,14 @@ add_module_names = False
 maximum_signature_line_length = 90  # then each argument has a line of its own
 autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"  # nobody makes a Client by hand
-autodoc_default_options = {"members": True, "inherited-members": "OSError"}
+autodoc_default_options = {"members": True, "inherited-members": "OSError, BaseException"}
 # The async and the sync client have classes of the same names: a type in a signature may mean either.
 suppress_warnings = ["ref.python"]
 
 
 def setup(app: Any) -> None:
     app.connect("source-read", add_navigation)
+    app.connect("autodoc-skip-member", says_nothing)
     app.connect("autodoc-process-docstring", mark_examples)
     app.connect("build-finished", add_front_page)
 
@@ -43,6 +45,16 @@ def add_navigation(app: Any, page: str, text: list[str]) -> None:
         title = section.partition("\n")[0]
         pages = re.findall(r"^- \[[^]]+\]\(([^)]+)\.md\)", section, re.MULTILINE)
         text[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```", ""])
+
+
+def says_nothing(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """How a class is made is left out where Python's own words are all there is: `*args`, `**kwargs`."""
+    if name == "__new__":
+        return True
+    if name != "__init__":
+        return None  # as autodoc does by itself
+    kinds = [one.kind for one in inspect.signature(thing).parameters.values()][1:]
+    return kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD] or None
 
 
 def mark_examples(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
