@@ -206,6 +206,15 @@ def test_agent_runs_on_a_server_with_what_commands_have_there(user: User, projec
     assert (done.returncode, done.stdout) == (0, b"7\nyes\nskill\n"), done.stderr
 
 
+def test_agent_starts_from_the_environment_that_is_configured(user: User) -> None:
+    user.config.mkdir(parents=True, exist_ok=True)
+    (user.config / "config.toml").write_text('[daemon]\nenvironment = "client"\n')
+    with serving("outfitter", user.home) as server:
+        words = ("agent", "run", "codex", "--on", server.url, "--dry-run", "--", "go")
+        done = user.run(*words, env={"MINE": "mine"})
+    assert b"\n  MINE=mine  # " in done.stdout
+
+
 def test_what_an_agent_prints_can_be_told_as_events(user: User) -> None:
     program = user.home / "bin" / "codex"
     program.parent.mkdir()

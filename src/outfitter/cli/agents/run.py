@@ -58,6 +58,7 @@ class _Launch:
         flags = self._flags
         contract = self._contract()
         async with reach(self._target, summaries=False) as client:
+            await base.agree(client, self._target, None, compare=False)
             cwd = base.directory(client, self._target, flags["cwd"]) or os.getcwd()
             known = None
             if flags["kind"] == "resume":
