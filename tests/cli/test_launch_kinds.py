@@ -83,6 +83,15 @@ def test_server_refuses_what_breaks_its_contract(user: User, tmp_path: Path) -> 
         assert kept.stdout == b"1\n"
 
 
+def test_server_explains_for_the_agents_own_kind(user: User) -> None:
+    launched = {"OUTFITTER_LAUNCH_KIND": "skill"}
+    with serving("outfitter", user.home, env=user.env()) as server:
+        done = user.run("env", "explain", "--on", server.url, "--json", env=launched)
+        shown = user.run("env", "--on", server.url, env=launched)
+    assert json.loads(done.stdout)["launch"]["kind"] == "skill"
+    assert b"QUIET" in shown.stdout
+
+
 def test_kind_of_the_agent_does_not_keep_a_stock_server_from_running_commands(user: User) -> None:
     with serving("codex", user.home) as server:
         launched = {"OUTFITTER_LAUNCH_KIND": "skill"}

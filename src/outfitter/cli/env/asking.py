@@ -14,7 +14,7 @@ from ...env.redact import Secrets
 from ...errors import SettingInvalid
 from ...providers import inherited
 from ..patience import patiently
-from ..wishes import asked, client_contract, client_policy
+from ..wishes import asked, client_contract, client_policy, launch_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,5 +149,5 @@ async def _wire(client: Client, target: Target, flags: Flags) -> dict[str, Any]:
         "cwd": await as_for_run(client, target, flags["cwd"]),
         "env": dict(flags["env"]),
         "policy": client_policy(flags),
-        "contract": client_contract(flags),
+        "contract": client_contract(flags, launch_kind() if client.offers("environmentContract") else ""),
     }
