@@ -138,7 +138,7 @@ def test_place_that_is_none_exits_with_125(user: User) -> None:
     assert seen(user.run("run", "--on", "nonesuch", "--", "true")) == (125, b"", told)
     told = b"outfitter: no default environment is configured: name one with --on\n"
     assert seen(user.run("run", "--", "true")) == (125, b"", told)
-    told = b"outfitter: --detach needs a server that keeps the command running: add --on NAME or URL\n"
+    told = b"outfitter: --detach needs a server at a URL, which keeps the command: name one with --on\n"
     assert seen(user.run("run", "--on", "local", "--detach", "--", "true")) == (125, b"", told)
 
 

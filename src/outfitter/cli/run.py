@@ -74,7 +74,7 @@ class _Run:
     async def run(self) -> int:
         flags = self._flags
         if flags["detach"] and not self._target.resumable:
-            say("--detach needs a server that keeps the command running: add --on NAME or URL")
+            say("--detach needs a server at a URL, which keeps the command: name one with --on")
             return NOT_STARTED
         async with reach(self._target, summaries=flags["explain"] or flags["json"]) as client:
             if client.offers("environmentContract"):
