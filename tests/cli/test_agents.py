@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from outfitter.agents.backends import registered
 from outfitter.agents.parity import RULES
 from outfitter.cli.agents.sessions import AgentSession, AgentSessions
 from outfitter.formats.launchfile import parse_contract
-from tests.cli.commandline import User
+from tests.cli.commandline import OUTFITTER, User
 from tests.support.servers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -286,12 +288,35 @@ def test_session_file_that_is_broken_is_not_one(tmp_path: Path) -> None:
 # Integrations
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "integrations").rglob("*.yml")) + sorted((ROOT / "integrations").rglob("*.yaml"))
-)
-def test_integrations_use_commands_that_exist(path: Path, user: User) -> None:
-    found = re.findall(r"(?:run|entry): outfitter (.*)", path.read_text())
-    assert found
-    for line in found:
-        words = [word for word in shlex.split(line) if not word.startswith("$")]
-        assert user.run(*words, "--help").returncode == 0
+def shell(text: str, *args: str, user: User, env: dict[str, str] | None = None) -> int:
+    """What a runner does with a line of YAML, where `outfitter` is ours and `python3` notes its words."""
+    programs = user.home / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, line in (("outfitter", f'{shlex.join(OUTFITTER)} "$@"'), ("python3", 'echo "$@" >told')):
+        (programs / name).write_text(f"#!/bin/sh\n{line}\n")
+        (programs / name).chmod(0o755)
+    given = user.env({"PATH": f"{programs}:/usr/bin:/bin", **(env or {})})
+    words = [*shlex.split(text), *args] if args else ["sh", "-ec", text]
+    return subprocess.run(words, cwd=user.home, env=given, capture_output=True, timeout=60).returncode
+
+
+def test_commit_that_changes_several_contracts_is_judged_by_each(user: User) -> None:
+    [repo] = yaml.safe_load((ROOT / "integrations/pre-commit/pre-commit-config.yaml").read_text())["repos"]
+    entry = repo["hooks"][0]["entry"]
+    good, bad = "good.toml", "bad.toml"
+    (user.home / good).write_text('name = "good"\n[kinds.skill]\nset = { A = "1" }\n')
+    (user.home / bad).write_text('name = "bad"\n[kinds.skill]\nrequires = ["A"]\n')
+    assert shell(entry, good, good, user=user) == 0
+    assert [shell(entry, *files, user=user) for files in ((good, bad), (bad, good), (bad,))] == [1, 1, 1]
+
+
+def test_action_installs_its_own_version_and_checks(user: User) -> None:
+    action = yaml.safe_load((ROOT / "integrations/github-action/action.yml").read_text())
+    install, check = action["runs"]["steps"]
+    default = {"OUTFITTER_VERSION": action["inputs"]["version"]["default"]}
+    path = str(ROOT / "integrations" / "github-action")
+    assert shell(install["run"], user=user, env={**default, "GITHUB_ACTION_PATH": path}) == 0
+    [*_, installed] = (user.home / "told").read_text().split()
+    assert (Path(installed) / "pyproject.toml").samefile(ROOT / "pyproject.toml")
+    assert shell(check["run"], user=user, env={"OUTFITTER_CONTRACT": str(EXAMPLE)}) == 0
+    assert shell(check["run"], user=user, env={"OUTFITTER_CONTRACT": "none"}) == 1
