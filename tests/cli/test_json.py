@@ -88,6 +88,15 @@ def test_what_was_refused_is_on_stderr_too(user: User, args: tuple[str, ...]) ->
     assert plain.stderr != b""
 
 
+def test_revoked_grants_are_told(user: User) -> None:
+    (user.home / "outfitter.toml").write_text('[env]\nset = { A = "1" }\n')
+    told(user, "trust", "--yes")
+    grants = told(user, "trust", "--list")["grants"]
+    assert [one["provider"] for one in grants] == ["project"]
+    assert told(user, "trust", "--revoke") == {"revoked": grants}
+    assert told(user, "trust", "--revoke") == {"revoked": []}
+
+
 def test_an_overlay_says_what_there_is_after_a_change(user: User) -> None:
     file = user.home / "hook.env"
     file.write_text("A=1\nB=$(id)\n")

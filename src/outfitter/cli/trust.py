@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ..contract.contract import Contract
-    from ..contract.trust import Tables, TrustStore
+    from ..contract.trust import Grant, Tables, TrustStore
     from ..providers.base import Trust
 
 
@@ -35,7 +35,7 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
     if flags["list"]:
         return _list(contract, as_json=flags["json"])
     if flags["revoke"]:
-        return _revoke(contract, os.path.abspath(directory or "."))
+        return _revoke(contract, os.path.abspath(directory or "."), as_json=flags["json"])
     entries = _entries(contract, folder_of(directory))
     if not entries:
         say("this project runs nothing and sets nothing: it has no provider, no setup and no [env]")
@@ -53,7 +53,7 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
     return 1 if blocked else 0
 
 
-def _revoke(contract: Contract, folder: str) -> int:
+def _revoke(contract: Contract, folder: str, *, as_json: bool) -> int:
     """Takes back what was allowed there, also what is not declared any more, or cannot be read."""
     try:
         entries = _entries(contract, folder)
@@ -75,6 +75,8 @@ def _revoke(contract: Contract, folder: str) -> int:
             say(f"{entry.provider} keeps its own permissions: revoke this one with {entry.provider}")
     if not taken:
         say("`outfitter trust` has allowed nothing here; --list shows what it has allowed elsewhere")
+    if as_json:
+        print(dumps({"revoked": [_grant(grant) for grant in taken]}))
     return 0
 
 
@@ -212,13 +214,15 @@ def _granted(contract: Contract, entry: _Entry, flags: dict[str, Any]) -> bool:
 
 
 def _list(contract: Contract, *, as_json: bool) -> int:
-    told = []
-    for grant in contract.projects.store.all():
-        root = shown(grant.root)
-        entry = {"provider": grant.provider, "root": root, "digest": grant.digest}
-        told.append({**entry, "grantedAtMs": grant.granted_ms})
-        if not as_json:
-            print(f"{grant.provider}  {printable(root)}  {grant.digest}")
+    told = [_grant(grant) for grant in contract.projects.store.all()]
     if as_json:
         print(dumps({"grants": told}))
+        return 0
+    for one in told:
+        print(f"{one['provider']}  {printable(one['root'])}  {one['digest']}")
     return 0
+
+
+def _grant(grant: Grant) -> dict[str, Any]:
+    said = {"provider": grant.provider, "root": shown(grant.root), "digest": grant.digest}
+    return {**said, "grantedAtMs": grant.granted_ms}
