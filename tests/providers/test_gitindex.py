@@ -160,6 +160,16 @@ def test_where_it_cannot_be_told_it_is_tracked(tmp_path: Path, text: str) -> Non
     assert asked(tmp_path, ".venv")
 
 
+def test_where_nobody_may_look_for_the_index_it_is_tracked(tmp_path: Path) -> None:
+    # Root may look everywhere, but for a path that is too long.
+    longest = os.pathconf("/", "PC_PATH_MAX") - 1
+    prefix = f"{tmp_path}/"
+    dots = "./" * ((longest - len(prefix)) // 2 - 1)
+    assert os.path.isdir(prefix + dots)
+    (tmp_path / ".git").write_text(f"gitdir: {dots}\n")
+    assert asked(tmp_path, ".venv")
+
+
 def test_an_index_that_is_no_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / ".git/index")

@@ -52,8 +52,13 @@ def _index_of(git: str) -> str:
 
 
 def _tracks(index: str, wanted: str) -> bool:
-    if index and not os.path.lexists(index):
+    try:
+        if index:
+            os.lstat(index)
+    except FileNotFoundError:
         return False  # nothing was ever added
+    except OSError:
+        return True  # another user's repository, into which we may not look
     data = read(index, _LARGEST) if index else None
     if data is None:
         return True
