@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from outfitter.contract import privatefile
 from outfitter.contract.contract import Asked, Contract
+from outfitter.contract.providers import AGAIN_SECONDS
 from outfitter.contract.trust import tables_of
 from outfitter.env.explain import one_line, summary
 from outfitter.env.names import HARMLESS
@@ -73,6 +78,24 @@ def test_a_change_in_any_table_waits_again(place: Place, table: str) -> None:
     # What is back to what was allowed is allowed; a comment is no change of it.
     place.says(f"# all as it was\n{FILE}", trusted=False)
     assert got(place, contract) == before
+
+
+def test_a_grant_that_the_machine_could_not_read_is_read_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.says(FILE)
+    contract = place.contract()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with monkeypatch.context() as short:
+        short.setattr(privatefile, "read", _no_descriptor)
+        assert got(place, contract)["A"] is None
+    now += AGAIN_SECONDS + 1
+    assert got(place, contract)["A"] == "1"
+
+
+def _no_descriptor(path: str, most: int) -> bytes:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
 
 
 def test_a_grant_that_is_taken_back_counts_at_once(place: Place) -> None:

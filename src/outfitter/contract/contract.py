@@ -7,6 +7,7 @@ So the same question has the same answer whoever asks.
 from __future__ import annotations
 
 import os
+import time
 
 from ..core.launch import DEFAULT_PATH
 from ..env.layer import (
@@ -133,13 +134,20 @@ class Questions:
 class _Word:
     """Whether a person has allowed what a project's file sets, and the grant that this depends on.
 
-    The settings are kept so that their identity stays taken.
+    The settings are kept so that their identity stays taken. A refusal holds `until` then, as that of a
+    provider does: the machine may have had no descriptor left to read the grant.
     """
 
     settings: Settings
     awaits: str
     watch: tuple[str, ...]
     stamps: Stamps
+    until: float
+
+    def holds(self, settings: Settings) -> bool:
+        if self.settings is not settings or (self.awaits and time.monotonic() > self.until):
+            return False
+        return unchanged(self.watch, self.stamps)
 
 
 class Contract:
@@ -328,8 +336,9 @@ class Contract:
     def project_awaits(self, settings: Settings) -> str:
         """What a person types to allow the variables of the project's outfitter.toml; "" if that was done."""
         known = self._words.get(id(settings))
-        if known is not None and known.settings is settings and unchanged(known.watch, known.stamps):
+        if known is not None and known.holds(settings):
             return known.awaits
+        from .providers import AGAIN_SECONDS
         from .trust import PROJECT, tables_of
 
         tables = tables_of(settings)
@@ -341,10 +350,9 @@ class Contract:
         trust = store.trust(PROJECT, tables.root, tables.digest)
         if len(self._words) >= REMEMBERED_STACKS:
             del self._words[next(iter(self._words))]
-        word = self._words[id(settings)] = _Word(
-            settings, "" if trust.may_run else trust.grant, watch, before
-        )
-        return word.awaits
+        awaits = "" if trust.may_run else trust.grant
+        self._words[id(settings)] = _Word(settings, awaits, watch, before, time.monotonic() + AGAIN_SECONDS)
+        return awaits
 
     def uses(self, directory: str, settings: Settings) -> list[Use]:
         """The providers for commands in a directory, in their order. Raises SettingInvalid."""

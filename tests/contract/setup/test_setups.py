@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -13,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from outfitter.contract import privatefile
 from outfitter.contract.config import Configuration
 from outfitter.contract.settings import Settings
 from outfitter.contract.setup.plan import make_plan
 from outfitter.contract.setup.runs import SetupFiles
-from outfitter.contract.setup.setups import Setups, SetupUse, trust_of
+from outfitter.contract.setup.setups import RETRY_SECONDS, Setups, SetupUse, trust_of
 from outfitter.contract.trust import TrustStore
 from outfitter.contract.worktree import source_tree
 from outfitter.env.layer import BASE, PROVIDER, SESSION, Layer
@@ -169,6 +171,24 @@ def test_nothing_runs_before_it_is_allowed(site: Site) -> None:
     assert (layer.state, layer.values, site.runs()) == ("blocked", {}, 0)
     assert layer.note == f"not trusted: read its files, then type: outfitter trust {site.project}"
     site.allow()
+    assert (site.layer().state, site.runs()) == ("applied", 1)
+
+
+def test_a_grant_that_the_machine_could_not_read_is_read_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.script("export A=1")
+    site.allow()
+    clock, passed = time.monotonic, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + passed)
+
+    def no_descriptor(path: str, most: int) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    with monkeypatch.context() as short:
+        short.setattr(privatefile, "read", no_descriptor)
+        assert site.layer().state == "blocked"
+    passed += RETRY_SECONDS + 1
     assert (site.layer().state, site.runs()) == ("applied", 1)
 
 

@@ -48,7 +48,8 @@ WORKTREE, SOURCE_TREE = "OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"
 _CODEX_NAMES = ("CODEX_WORKTREE_PATH", "CODEX_SOURCE_TREE_PATH")
 # Worktrees that are remembered; each has what its setup exports.
 REMEMBERED_SETUPS = 64
-# What may be over soon (no bash, somebody else at it) is tried again after this long.
+# What may be over soon (no bash, somebody else at it, no descriptor to read the grant) is tried again after
+# this long.
 RETRY_SECONDS = 10.0
 KILLED_SECONDS = 1.0  # what somebody killed, sooner
 _LOCK_SECONDS = 10.0  # beyond the other's own time
@@ -269,8 +270,7 @@ class _Work:
             return _Known(use.declared, layer, Fresh(watch, before))
         trust = trust_of(self._store, use, plan)
         if not trust.may_run:
-            layer = self._empty("blocked", blocked(trust))
-            return _Known(use.declared, layer, Fresh(watch, before))
+            return self._for_now(blocked(trust), watch, before, state="blocked")
         digest = _digest(plan, found.digests)
         if old is not None and not again and self._still_holds(old, digest):
             return replace(old, declared=use.declared, fresh=Fresh(watch, before))
@@ -501,10 +501,15 @@ class _Work:
         return (*look.stamps[:-1], *stamps((self._place.record,)))
 
     def _for_now(
-        self, why: str, watch: tuple[str, ...], stamps: Stamps, seconds: float = RETRY_SECONDS
+        self,
+        why: str,
+        watch: tuple[str, ...],
+        stamps: Stamps,
+        seconds: float = RETRY_SECONDS,
+        state: str = "failed",
     ) -> _Known:
-        """A failure that says nothing about the setup: it is tried again soon."""
-        return _Known(self._use.declared, self._empty("failed", why), Fresh(watch, stamps, seconds))
+        """What says nothing about the setup: it is tried again soon."""
+        return _Known(self._use.declared, self._empty(state, why), Fresh(watch, stamps, seconds))
 
 
 @record
