@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -127,6 +128,27 @@ def test_a_pipe_in_place_of_a_grant_holds_nobody_up(store: TrustStore) -> None:
     os.makedirs(store.folder)
     os.mkfifo(store.path("nix", "/srv/app"), 0o600)
     assert store.find("nix", "/srv/app") is None
+    assert list(store.all()) == []
+
+
+def test_no_list_leaves_out_what_cannot_be_read_now(
+    store: TrustStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+
+    def no_descriptor(path: str, *more: object) -> list[str]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    for name in ("open", "listdir"):
+        with monkeypatch.context() as short:
+            short.setattr(os, name, no_descriptor)
+            with pytest.raises(SettingInvalid, match=r"cannot read the grants in .*: Too many open files"):
+                list(store.all())
+    assert len(list(store.all())) == 1
+
+
+def test_what_is_no_file_is_not_listed(store: TrustStore) -> None:
+    Path(store.path("nix", "/srv/app")).mkdir(parents=True)
     assert list(store.all()) == []
 
 

@@ -36,7 +36,7 @@ _GIT = ".git"
 MAX_DIRECTORIES = 1024  # remembered at a time; each has the few paths that are looked at for it
 _MAX_MERGED = 64  # as many projects at a time
 # What is wrong with the machine at this moment, and not with a file.
-_PASSING = (errno.EIO, errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.EMFILE)
+PASSING = (errno.EIO, errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.EMFILE)
 
 
 # Places
@@ -81,7 +81,7 @@ class _Search:
                 try:
                     is_foreign = foreign(folder, path)
                 except OSError as error:
-                    if error.errno in _PASSING:
+                    if error.errno in PASSING:
                         raise _failed(path, error) from None
                     is_foreign = True  # it has gone
                 if not is_foreign:
@@ -100,7 +100,7 @@ def _is_there(path: str, *, follow: bool = False) -> bool:
     try:
         os.stat(path, follow_symlinks=follow)
     except OSError as error:
-        if error.errno in _PASSING:
+        if error.errno in PASSING:
             raise _failed(path, error) from None
         return False
     except ValueError:
@@ -181,7 +181,7 @@ def _failed(path: str, error: OSError) -> FileInvalid:
     from .file import unreadable
 
     reason = (error.strerror or type(error).__name__).lower()
-    passing = error.errno in _PASSING
+    passing = error.errno in PASSING
     remedy = "try again" if passing else "make it a readable file, or remove it"
     failure = unreadable(path, f"cannot be read: {reason}", remedy)
     failure.passing = passing

@@ -15,6 +15,7 @@ from ..providers.manifests import typed
 from ..record import record
 from ..stdlib import encode_basestring_ascii, json_scanner, sha256
 from . import privatefile
+from .config import PASSING
 from .settings import EnvSettings
 from .worktree import source_tree
 
@@ -128,7 +129,10 @@ class TrustStore:
 
     def find(self, provider: str, root: str) -> Grant | None:
         """The grant for a project; None when there is none that could be ours."""
-        grant = _at(self.path(provider, root))
+        try:
+            grant = _at(self.path(provider, root))
+        except OSError:
+            return None
         return grant if grant is not None and (grant.provider, grant.root) == (provider, root) else None
 
     def holds(self, provider: str, root: str, digest: str) -> bool:
@@ -174,18 +178,19 @@ class TrustStore:
         return True
 
     def all(self) -> Iterator[Grant]:
-        """Every grant, in the order of their projects."""
-        try:
-            names = os.listdir(self.folder)
-        except OSError:
-            return
+        """Every grant, in the order of their projects. Raises SettingInvalid: there may be more."""
         found = []
-        for name in names:
-            if name.endswith(".json"):
-                grant = _at(f"{self.folder}/{name}")
-                # One under another's name is valid for nobody.
-                if grant is not None and self.path(grant.provider, grant.root) == f"{self.folder}/{name}":
-                    found.append(grant)
+        try:
+            for name in os.listdir(self.folder):
+                if name.endswith(".json"):
+                    grant = _at(f"{self.folder}/{name}")
+                    # One under another's name is valid for nobody.
+                    if grant is not None and self.path(grant.provider, grant.root) == f"{self.folder}/{name}":
+                        found.append(grant)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise SettingInvalid(f"cannot read the grants in {self.folder}: {error.strerror}") from None
         yield from sorted(found, key=lambda grant: (grant.root, grant.provider))
 
 
@@ -199,11 +204,16 @@ def blocked(trust: Trust) -> str:
 
 
 def _at(path: str) -> Grant | None:
+    """A grant; None where there is none that could be ours. Raises OSError where that cannot be told now."""
     try:
         text = privatefile.read(path, _LARGEST).decode("utf-8", "surrogatepass").strip()
         told, end = _scan(text, 0)
         grant = Grant(told["provider"], told["root"], told["digest"], told["grantedAtMs"])
-    except (OSError, privatefile.NotOurs, *_NOT_JSON, KeyError, TypeError):
+    except (privatefile.NotOurs, *_NOT_JSON, KeyError, TypeError):
+        return None
+    except OSError as error:
+        if error.errno in PASSING:
+            raise
         return None
     if end != len(text):
         return None
