@@ -118,6 +118,16 @@ def test_a_lock_of_the_project_holds_on_another_machine(user: User, project: Pat
     assert b"variable CI: changed" in user.run("env", "check", *here, env=other).stdout
 
 
+def test_a_lock_of_half_an_environment_says_what_is_missing(user: User, project: Path) -> None:
+    (project / "outfitter.toml").write_text('[setup]\nrun = "export A=1; exit 3"\n')
+    done = user.run("env", "lock", "--cwd", "project")
+    assert (done.returncode, b" is blocked: not trusted: " in done.stderr) == (0, True)
+    user.run("trust", "--yes", "project")
+    done = user.run("env", "lock", "--json", "--cwd", "project")
+    assert (done.returncode, b" has failed: it ended with status 3; " in done.stderr) == (0, True)
+    assert json.loads(done.stdout)["variables"] == []
+
+
 def test_layers_and_names_can_be_chosen(user: User, project: Path) -> None:
     args = ("env", "lock", "--cwd", "project", *NO_TOOLS, "--layers", "project", "--layers", "L0")
     done = user.run(*args, "--only", "P*", env=SECRETS)

@@ -28,12 +28,15 @@ def lock(flags: Flags) -> int:
     path = lock_file(flags["file"], folder)
     contract = asking.prepared()
     levels = _levels(flags["layers"])
-    resolved = contract.resolve(Asked(folder, {}))
+    ready = contract.ready(Asked(folder, {}))
+    resolved = contract.environment(ready)
     # Without a word about tools, those that the layers bring: this machine's own are another's on the next.
     names = flags["tool"] or tools_of(TOOLS, resolved, folder, levels)
     tools = versions(names, resolved, folder)
     made = make(resolved, contract, folder, salt_of(path), tools=tools, levels=levels, only=flags["only"])
     write_whole(path, encode(made).encode())
+    for warning in ready.warnings:  # what is missing in it: a setup has failed, say
+        say(warning)
     if flags["json"]:
         emit_json({"file": path, "variables": list(made.variables), "tools": list(made.tools)})
         return 0
