@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -187,6 +188,29 @@ def test_another_s_words_and_rejected_ones_are_not_taken(state: Path) -> None:
     file.write_text(json.dumps(told))
     file.chmod(0o666)
     assert "t" not in scopes(state)
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_what_is_out_of_date_is_not_kept_when_the_disk_is_full(
+    state: Path, monkeypatch: pytest.MonkeyPatch, narrowed: bool
+) -> None:
+    first = scopes(state)
+    if narrowed:
+        first.happened("parent", "fork", PLAIN, to="t", unset=["B"])
+    keep(first, "t", USER)
+
+    def full(path: str, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    with monkeypatch.context() as now:
+        now.setattr(module.privatefile, "write", full)
+        keep(first, "t", Contribution("user", {"A": "2"}))
+    again = scopes(state)
+    if narrowed:  # better than to have what it was not to have
+        assert again.get("t").withheld == {"B"}
+    else:
+        assert notes(again, "t") != []
+        assert "t" not in again
 
 
 def test_where_nothing_can_be_written_it_holds_for_this_server(

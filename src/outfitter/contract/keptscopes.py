@@ -40,7 +40,9 @@ class KeptScopes:
     def write(self, principal: str, scope: str, overlay: Overlay | None, hidden: Collection[str]) -> None:
         """Keeps what a scope has now, without the variables that are `hidden`; None has ended.
 
-        What cannot be written is said once: the scope holds for this server all the same.
+        What cannot be written is said once: the scope holds for this server all the same. What was kept
+        before goes, so that the next server does not take it for what the scope has; unless the scope was to
+        have less, which without that file nobody would know.
         """
         path = self.path(principal, scope)
         data = b"" if overlay is None else _encode(scope, overlay, hidden)
@@ -54,6 +56,11 @@ class KeptScopes:
             privatefile.write(path, data)
             self.any = True
         except OSError as error:
+            if overlay is None or not overlay.withheld:
+                try:
+                    _remove(path)
+                except OSError:
+                    pass  # nothing can be changed there
             if not self._warned:
                 self._warned = True
                 warn(
