@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -189,3 +190,18 @@ def test_variables_are_not_lost_without_a_sign(found: Overlays, repo: Path) -> N
     folder.write_text("")
     with pytest.raises(FileInvalid, match="cannot be read: Not a directory"):
         found.layers(str(repo), None, (), PLAIN)
+
+
+def test_nobody_is_told_to_remove_what_cannot_be_read_now(
+    found: Overlays, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
+
+    def no_descriptor(path: str, most: int) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    with monkeypatch.context() as short:
+        short.setattr(module.privatefile, "read", no_descriptor)
+        with pytest.raises(FileInvalid, match="cannot be read: too many open files; try again"):
+            found.layers(str(repo), None, (), PLAIN)
+    assert producers(found, repo) == ["kept:user"]

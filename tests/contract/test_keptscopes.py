@@ -17,6 +17,7 @@ from outfitter.contract.overlays import Overlays, Scopes
 from outfitter.contract.settings import Settings
 from outfitter.env.layer import Operation
 from outfitter.env.overlay import Contribution, Overlay
+from outfitter.errors import FileInvalid
 
 PLAIN = Settings()
 
@@ -172,6 +173,20 @@ def test_a_damaged_file_is_as_none(state: Path, damage: bytes, caplog: pytest.Lo
     file.write_bytes(damage)
     assert "t" not in scopes(state)
     assert "is not restored" in caplog.text
+
+
+def test_what_cannot_be_read_now_is_not_lost(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(scopes(state), "t", USER)
+    again = scopes(state)
+
+    def no_descriptor(path: str, most: int) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    with monkeypatch.context() as short:
+        short.setattr(module.privatefile, "read", no_descriptor)
+        with pytest.raises(FileInvalid, match="cannot be read: too many open files; try again"):
+            again.put("t", Contribution("editor:e", {"B": "1"}))
+    assert again.get("t").contributions == (USER,)
 
 
 def test_another_s_words_and_rejected_ones_are_not_taken(state: Path) -> None:

@@ -82,7 +82,7 @@ class _Search:
                     is_foreign = foreign(folder, path)
                 except OSError as error:
                     if error.errno in PASSING:
-                        raise _failed(path, error) from None
+                        raise cannot_read(path, error) from None
                     is_foreign = True  # it has gone
                 if not is_foreign:
                     self.found = path
@@ -101,7 +101,7 @@ def _is_there(path: str, *, follow: bool = False) -> bool:
         os.stat(path, follow_symlinks=follow)
     except OSError as error:
         if error.errno in PASSING:
-            raise _failed(path, error) from None
+            raise cannot_read(path, error) from None
         return False
     except ValueError:
         return False
@@ -152,7 +152,7 @@ def _data(path: str, kind: str) -> bytes | None:
             return None
         reason, remedy = "it is a broken symbolic link", "correct or remove the link"
     except OSError as error:
-        raise _failed(path, error) from None
+        raise cannot_read(path, error) from None
     else:
         from .file import MAX_BYTES
 
@@ -164,7 +164,7 @@ def _data(path: str, kind: str) -> bytes | None:
                 with open(fd, "rb", closefd=False) as file:
                     data = file.read(most + 1)
         except OSError as error:
-            raise _failed(path, error) from None
+            raise cannot_read(path, error) from None
         finally:
             let_go(fd)
         if is_file and len(data) <= most:
@@ -177,7 +177,8 @@ def _data(path: str, kind: str) -> bytes | None:
     raise unreadable(path, f"cannot be read: {reason}", remedy)
 
 
-def _failed(path: str, error: OSError) -> FileInvalid:
+def cannot_read(path: str, error: OSError) -> FileInvalid:
+    """Says why; where that passes, to try again."""
     from .file import unreadable
 
     reason = (error.strerror or type(error).__name__).lower()

@@ -8,6 +8,7 @@ from ..env.origin import Origin
 from ..env.overlay import Contribution, Overlay, Rejection, encode, read_kept
 from ..openers import private_folder
 from . import privatefile
+from .config import PASSING, cannot_read
 from .freshness import lasting, stamp_of
 from .places import kept_folder
 from .worktree import worktree_root
@@ -129,7 +130,7 @@ def _read(path: str, root: str) -> tuple[Contribution, ...]:
     except privatefile.NotOurs:
         raise _unusable(path, "another user may have written it") from None
     except OSError as error:
-        raise _unusable(path, f"cannot be read: {error.strerror}") from None
+        raise _unreadable(path, error) from None
     from json import loads
 
     try:
@@ -139,6 +140,12 @@ def _read(path: str, root: str) -> tuple[Contribution, ...]:
         return tuple(read_kept(told["contributions"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _unusable(path, "`outfitter env set` did not write it") from None
+
+
+def _unreadable(path: str, error: OSError) -> Exception:
+    if error.errno in PASSING:  # nobody should remove it for that
+        return cannot_read(path, error)
+    return _unusable(path, f"cannot be read: {error.strerror}")
 
 
 def _unusable(path: str, problem: str) -> Exception:
@@ -171,4 +178,4 @@ def _stamp(path: str) -> Stamp:
     except FileNotFoundError:
         return None
     except OSError as error:  # what is there may not be lost without a sign
-        raise _unusable(path, f"cannot be read: {error.strerror}") from None
+        raise _unreadable(path, error) from None

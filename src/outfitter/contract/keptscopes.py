@@ -11,6 +11,7 @@ import os
 from ..env.overlay import Contribution, Overlay, encode, read_kept
 from ..log import warn
 from . import privatefile
+from .config import PASSING, cannot_read
 from .places import scopes_folder
 
 TYPE_CHECKING = False
@@ -71,13 +72,18 @@ class KeptScopes:
                 )
 
     def read(self, principal: str, scope: str) -> tuple[Overlay, dict[str, list[str]]] | None:
-        """What there was, and the names that are missing of it, by producer; None if nothing was kept."""
+        """What there was, and the names that are missing of it, by producer; None if nothing was kept.
+
+        Raises FileInvalid where the machine cannot read it now: what is put next would take its place.
+        """
         path = self.path(principal, scope)
         try:
             data = privatefile.read(path, LARGEST_KEPT + 1)
         except FileNotFoundError:
             return None
         except (privatefile.NotOurs, OSError) as error:
+            if isinstance(error, OSError) and error.errno in PASSING:
+                raise cannot_read(path, error) from None
             warn("server", "what a session was given is not restored: %s: %s", path, error)
             return None
         try:

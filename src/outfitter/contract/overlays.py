@@ -196,8 +196,8 @@ class Scopes:
         if known is None and kept is not None and kept.any and key not in looked_for and _COPY not in scope:
             if len(looked_for) >= _LOOKED_FOR:
                 looked_for.clear()
-            looked_for.add(key)
             restored = kept.read(*key)
+            looked_for.add(key)
             if restored is not None:
                 overlay, missing = restored
                 try:
