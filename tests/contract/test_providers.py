@@ -503,7 +503,13 @@ def test_one_whose_inputs_cannot_be_watched_is_asked_again_later(
 
 @pytest.mark.parametrize(
     ("state", "seconds", "again"),
-    [("blocked", 0.0, True), ("failed", 0.0, True), ("failed", 2 * QUICK_SECONDS, False)],
+    [
+        ("blocked", 0.0, True),
+        ("failed", 0.0, True),
+        ("failed", 2 * QUICK_SECONDS, False),
+        ("missing", 0.0, True),
+        ("not-applicable", 0.0, True),
+    ],
 )
 def test_a_refusal_that_may_be_the_machine_s_is_looked_at_again(
     place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float, again: bool
@@ -523,7 +529,7 @@ def test_a_refusal_that_may_be_the_machine_s_is_looked_at_again(
         nonlocal now
         now += seconds  # that the tool took
         answer = resolve(found, context)
-        return replace(answer, state="failed", note="no descriptor is left") if state == "failed" else answer
+        return answer if state == "blocked" else replace(answer, state=state, note="no descriptor is left")
 
     monkeypatch.setattr(notes, "trust", refused)
     monkeypatch.setattr(notes, "resolve", failing)

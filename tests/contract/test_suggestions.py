@@ -12,10 +12,11 @@ import pytest
 
 from outfitter.contract import privatefile
 from outfitter.contract.contract import Asked, Contract
-from outfitter.contract.providers import AGAIN_SECONDS
+from outfitter.contract.providers import AGAIN_SECONDS, effects_digest
 from outfitter.contract.trust import tables_of
 from outfitter.env.explain import one_line, summary
 from outfitter.env.names import HARMLESS
+from outfitter.providers.base import Resolution
 from tests.support.contracts import PATH, Place
 
 FILE = """\
@@ -92,6 +93,23 @@ def test_a_grant_that_the_machine_could_not_read_is_read_later(
         assert got(place, contract)["A"] is None
     now += AGAIN_SECONDS + 1
     assert got(place, contract)["A"] == "1"
+
+
+def test_so_is_one_for_what_a_provider_reads(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.says('[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n')
+    place.write(place.project / ".env", "A=1\n")
+    contract = place.contract()
+    [use] = contract.uses(str(place.project), contract.settings(str(place.project)))
+    digest = effects_digest(str(place.project), Resolution("applied", set={"A": "1"}))
+    contract.projects.store.grant("dotenv", use.found.root, digest)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    asked = Asked(str(place.project), {})
+    with monkeypatch.context() as short:
+        short.setattr(privatefile, "read", _no_descriptor)
+        assert "A" not in contract.resolve(asked).values
+    now += AGAIN_SECONDS + 1
+    assert contract.resolve(asked).values["A"] == "1"
 
 
 def _no_descriptor(path: str, most: int) -> bytes:

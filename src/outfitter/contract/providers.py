@@ -35,8 +35,9 @@ REMEMBERED_PROJECTS = 64
 REMEMBERED_BASES = 4
 # A provider that does not say what it depends on is asked again after this long.
 UNWATCHED_SECONDS = 300.0
-# A refusal, or a failure within QUICK_SECONDS, may be the machine's, which had no descriptor or memory left,
-# and not the project's: it is looked at again after this long. It costs no more than one part in fifty.
+# A refusal, what nobody has allowed, or an answer without effect within QUICK_SECONDS may be the machine's,
+# which had no descriptor or memory left, and not the project's: it is looked at again after this long. It
+# costs no more than one part in fifty.
 AGAIN_SECONDS = 10.0
 QUICK_SECONDS = 0.2
 # Those whose files projects have for other reasons: where they say nothing, nothing is said of them.
@@ -254,7 +255,8 @@ class Projects:
         after = by_now(watched, before)
         # A tool that names nothing of its own may depend on anything.
         seconds = None if resolution.watch else UNWATCHED_SECONDS
-        if resolution.state == "failed" and time.monotonic() - begun < QUICK_SECONDS:
+        nothing = resolution.state != "applied" and time.monotonic() - begun < QUICK_SECONDS
+        if nothing or trust.state == "suggested":
             seconds = AGAIN_SECONDS
         if after != before:
             seconds = RESTLESS_SECONDS  # it writes what it depends on, or somebody is at it all the time
