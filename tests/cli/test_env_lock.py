@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.cli.env import lockfile
+from outfitter.cli.env.output import write_whole
 
 from .commandline import User
 from .project import FILE, SECRETS, make, words
@@ -126,6 +127,13 @@ def test_a_lock_of_half_an_environment_says_what_is_missing(user: User, project:
     done = user.run("env", "lock", "--json", "--cwd", "project")
     assert (done.returncode, b" has failed: it ended with status 3; " in done.stderr) == (0, True)
     assert json.loads(done.stdout)["variables"] == []
+
+
+def test_what_a_killed_process_with_our_pid_has_left_is_in_nobody_s_way(tmp_path: Path) -> None:
+    path = tmp_path / "outfitter.lock"
+    (tmp_path / f"outfitter.lock.{os.getpid()}.new").touch()
+    write_whole(str(path), b"whole")
+    assert path.read_bytes() == b"whole"
 
 
 def test_layers_and_names_can_be_chosen(user: User, project: Path) -> None:

@@ -68,7 +68,8 @@ def write_whole(path: str, data: bytes, *, private: bool = False, like: os.stat_
     try:
         like = like or _there(path)
         path = os.path.realpath(path)  # a link stays one
-        own = f"{path}.{os.getpid()}.new"
+        # Not our pid: in a container the next process has the same, and one that was killed leaves its file.
+        own = f"{path}.{os.urandom(4).hex()}.new"
         mode = 0o600 if private or like else 0o666
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
