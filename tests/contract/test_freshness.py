@@ -147,7 +147,7 @@ class Restless:
     """A clock and a file that is written again whenever somebody looks at it."""
 
     def __init__(self) -> None:
-        self.now = 10**18
+        self.now = 10**18 + 1
         self.looked = 0
 
     def time_ns(self) -> int:
@@ -168,3 +168,56 @@ def test_a_file_that_never_rests_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     # No file has this stamp, so the next question is asked again.
     assert freshness.settled(["/f"]) == ((),)
     assert restless.looked == freshness._TRIES + 1
+
+
+class Clock(Restless):
+    """A clock, and files with these times of their last change."""
+
+    def __init__(self, **changed: int) -> None:
+        super().__init__()
+        self._changed = changed
+        self.slept = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        super().sleep(seconds)
+
+    def stamp(self, path: str) -> freshness.Stamp:
+        return (1, 1, 1, self._changed[path])
+
+
+SECOND_NS = 10**9
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    begun = 10**18
+    clock = Clock(
+        coarse=begun,  # on a file system that knows whole seconds, changed in this one
+        older=begun - 3 * SECOND_NS,
+        young=begun + SECOND_NS // 2 - TICK_NS // 2,
+        ahead=begun + 3600 * SECOND_NS + 1,
+    )
+    clock.now = begun + SECOND_NS // 2
+    monkeypatch.setattr(freshness, "time", clock)
+    monkeypatch.setattr(freshness, "stamp", clock.stamp)
+    return clock
+
+
+def test_whole_seconds_prove_nothing_for_two_of_them(clock: Clock) -> None:
+    coarse = clock.stamp("coarse")
+    assert (lasting(coarse), lasting(clock.stamp("older"))) == ((), clock.stamp("older"))
+    assert settled(["coarse", "older"]) == (coarse, clock.stamp("older"))
+    assert clock.slept == 1.5
+    assert lasting(coarse) == coarse
+
+
+def test_whole_seconds_are_waited_for_once(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freshness, "stamp", lambda _: (1, 1, 1, clock.now // SECOND_NS * SECOND_NS))
+    assert settled(["/f"]) == ((),)
+    assert clock.slept == 1.5
+
+
+def test_a_stamp_from_a_clock_that_was_ahead_hides_no_young_one(clock: Clock) -> None:
+    settled(["ahead", "young"])
+    assert clock.slept == TICK_NS / 2 / 1e9

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
 TICK_NS = 20_000_000  # twice the slowest tick
+# Some file systems know whole seconds only (ext3, HFS+), FAT every other one. Elsewhere one stamp in a
+# billion looks like that.
+COARSE_NS = 2_000_000_000
+_SECOND_NS = 1_000_000_000
 _TRIES = 10  # to find files at rest
 # An answer about a file that is written without a pause holds for so long: for whoever asked, at least.
 RESTLESS_SECONDS = 1.0
@@ -44,7 +48,19 @@ def stamps(paths: Iterable[str]) -> Stamps:
 
 def lasting(found: Stamp) -> Stamp:
     """A stamp to compare with later. Ask for it before reading the file: what comes after it must show."""
-    return _UNSETTLED if found is not None and abs(time.time_ns() - found[3]) < TICK_NS else found
+    return _UNSETTLED if found is not None and abs(time.time_ns() - found[3]) < _tick(found) else found
+
+
+def _tick(found: tuple[int, ...]) -> int:
+    """How long a file can change without a sign in its stamp."""
+    return TICK_NS if found[3] % _SECOND_NS else COARSE_NS
+
+
+def _unrest(found: Stamps) -> int:
+    """How many nanoseconds it takes until none of them is too young. Clocks that were ahead do not count."""
+    now = time.time_ns()
+    rests = [one[3] + _tick(one) - now for one in found if one is not None and one[3] <= now]
+    return max(rests, default=0)
 
 
 def unchanged(paths: Sequence[str], before: Stamps) -> bool:
@@ -80,11 +96,12 @@ def settled(paths: Sequence[str]) -> Stamps:
     """
     for _ in range(_TRIES):
         found = stamps(paths)
-        youngest = max((entry[3] for entry in found if entry is not None), default=0)
-        age = time.time_ns() - youngest
-        if not 0 <= age < TICK_NS:
+        unrest = _unrest(found)
+        if unrest <= 0:
             return found
-        time.sleep((TICK_NS - age) / 1e9)
+        time.sleep(unrest / 1e9)
+        if unrest > TICK_NS:
+            break  # nobody waits for several of these
     return tuple(map(lasting, stamps(paths)))
 
 
