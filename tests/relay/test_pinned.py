@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,30 @@ def test_who_is_slower_in_making_keys_uses_those_that_are_there(known: Known) ->
     made = kept_keys(known, path)
     known.keep(path, "of somebody slower\n", over=False)
     assert kept_keys(known, path).public == made.public
+
+
+def test_half_a_key_is_not_kept(known: Known) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+    try:
+        with pytest.raises(SettingInvalid, match="cannot be written: File too large"):
+            kept_keys(known, known.key_file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(os.path.dirname(known.key_file)) == []
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_token_that_cannot_be_kept_is_nowhere(
+    known: Known, monkeypatch: pytest.MonkeyPatch, over: bool
+) -> None:
+    def broken(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(SettingInvalid, match="cannot be written: Input/output error"):
+        known.keep(known.key_file, "hush\n", over=over)
+    assert os.listdir(os.path.dirname(known.key_file)) == []
 
 
 @pytest.mark.parametrize("text", ["", "outfitter-relay-key-1 AAAA\n", "something else\n", "x " + "A" * 128])

@@ -66,18 +66,19 @@ class Known:
             private_folder(os.path.dirname(path))
             fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
-                os.write(fd, text.encode())
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            if over:
-                os.replace(partial, path)
-            else:
-                try:
+                with open(fd, "wb") as file:
+                    file.write(text.encode())
+                    file.flush()
+                    os.fsync(fd)
+                if over:
+                    os.replace(partial, path)
+                else:
                     os.link(partial, path)
-                except FileExistsError:
-                    pass  # somebody was quicker
-                os.unlink(partial)
+            except FileExistsError:
+                pass  # somebody was quicker
+            finally:
+                if os.path.lexists(partial):
+                    os.unlink(partial)
         except OSError as error:
             raise SettingInvalid(f"{path} cannot be written: {error.strerror}") from None
 
