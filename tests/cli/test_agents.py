@@ -14,6 +14,7 @@ import yaml
 from outfitter.agents.backends import registered
 from outfitter.agents.parity import RULES
 from outfitter.cli.agents.sessions import AgentSession, AgentSessions
+from outfitter.errors import SettingInvalid
 from outfitter.formats.launchfile import parse_contract
 from tests.cli.commandline import OUTFITTER, User
 from tests.support.servers import serving
@@ -283,6 +284,17 @@ def test_session_file_that_is_broken_is_not_one(tmp_path: Path) -> None:
     for text in ("", "[]", "{}", '{"guards": 1}', "[" * 10_000):
         path.write_text(text)
         assert sessions.find("codex", "local", "a", "/work") is None
+
+
+def test_session_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    sessions = AgentSessions({"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    sessions.add(session("a", 1.0))
+    [path] = (tmp_path / "outfitter" / "agents").iterdir()
+    path.unlink()
+    path.mkdir()  # so that nobody can read it, root neither
+    for ident in ("a", ""):
+        with pytest.raises(SettingInvalid, match="cannot read how the session was launched"):
+            sessions.find("codex", "local", ident, "/work")
 
 
 # Integrations

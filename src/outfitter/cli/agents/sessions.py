@@ -55,7 +55,10 @@ class AgentSessions:
         self._forget_old()
 
     def find(self, backend: str, on: str, session: str, cwd: str) -> AgentSession | None:
-        """The session with this id; without one, the last that was started in a directory."""
+        """The session with this id; without one, the last that was started in a directory.
+
+        Raises SettingInvalid where that cannot be read: a resume must not have more than its launch had.
+        """
         if session:
             return self._read(self._path(backend, on, session))
         there = [one for one in self._all() if (one.backend, one.on, one.cwd) == (backend, on, cwd)]
@@ -69,8 +72,10 @@ class AgentSessions:
     def _all(self) -> list[AgentSession]:
         try:
             names = os.listdir(self._folder)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise _cannot_read(self._folder, error) from None
         found = [self._read(os.path.join(self._folder, name)) for name in names if name.endswith(".json")]
         return [one for one in found if one is not None]
 
@@ -79,7 +84,11 @@ class AgentSessions:
             with open(path, encoding="utf-8") as file:
                 told = json.load(file)
             return AgentSession(**{**told, "guards": tuple(told["guards"])})
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _cannot_read(path, error) from None
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None  # not one of ours
 
     def _forget_old(self) -> None:
@@ -91,3 +100,7 @@ class AgentSessions:
                     os.unlink(path)
         except OSError:
             pass  # another launch clears up as well
+
+
+def _cannot_read(path: str, error: OSError) -> SettingInvalid:
+    return SettingInvalid(f"cannot read how the session was launched: {path}: {error.strerror}")
