@@ -153,3 +153,18 @@ def test_a_no_at_the_terminal_leaves_the_file(user: User, screen: Terminal) -> N
     screen.type(b"n\n")
     assert running.wait() == 1
     assert not (user.home / "outfitter.toml").exists()
+
+
+def test_file_that_goes_while_it_is_edited_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("{}\n")
+
+    def read_and_removed(path: str) -> str | None:
+        text = text_of(path)
+        os.unlink(path)
+        return text
+
+    monkeypatch.setattr("outfitter.cli.edits.text_of", read_and_removed)
+    with pytest.raises(SettingInvalid, match=r"cannot read .*: No such file or directory"):
+        make(Edit(str(path), "{}\n", "[]\n", "why"))
+    assert list(tmp_path.iterdir()) == []

@@ -69,7 +69,11 @@ def make(edit: Edit, *, backup: bool = True) -> None:
     if text_of(edit.path) != edit.before:
         raise SettingInvalid(f"{edit.path} has changed meanwhile: run the same command again")
     if edit.before is not None and backup:
-        write_whole(edit.path + BACKUP, edit.before.encode(), like=os.stat(edit.path))
+        try:
+            like = os.stat(edit.path)
+        except OSError as error:  # it has gone, say
+            raise SettingInvalid(f"cannot read {edit.path}: {error.strerror}") from None
+        write_whole(edit.path + BACKUP, edit.before.encode(), like=like)
     try:
         os.makedirs(os.path.dirname(edit.path), exist_ok=True)
     except OSError as error:
