@@ -132,6 +132,20 @@ def test_without_files_everything_is_the_default(user: User, project: Path) -> N
     assert {row.split()[-1] for row in rows.splitlines()[1:]} == {"default"}
 
 
+@pytest.mark.parametrize("command", [("config", "show"), ("env", "lock"), ("env", "check")])
+def test_the_name_of_a_folder_does_not_steer_the_terminal(
+    user: User, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    project = tmp_path / "pro\x1b[31mject"
+    (project / ".git").mkdir(parents=True)
+    (project / "outfitter.toml").write_text("[shell]\nlogin = 'reject'\n")
+    assert user.run("env", "lock", "--cwd", str(project)).returncode == 0
+    done = user.run(*command, "--cwd", str(project))
+    assert done.returncode == 0
+    assert rb"pro\x1b[31mject" in done.stdout
+    assert b"\x1b" not in done.stdout
+
+
 def test_json_has_the_same(user: User, project: Path) -> None:
     mine = configure(user, USER)
     theirs = project / "outfitter.toml"

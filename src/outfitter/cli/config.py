@@ -21,6 +21,7 @@ from ..contract.settings import (
 )
 from ..env.names import is_name
 from ..errors import SettingInvalid
+from .env.output import printable
 from .table import table
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def show(flags: dict[str, Any]) -> int:
         print(dumps(_as_json(settings, rows, with_values=flags["values"]), indent=2))
         return 0
     for path, kind, exists in settings.files:
-        print(f"{kind}: {path}{'' if exists else ' (does not exist)'}")
+        print(f"{kind}: {printable(path)}{'' if exists else ' (does not exist)'}")
     if not any(kind == "project" for _, kind, _ in settings.files):
         print("project: no outfitter.toml")
     print()
@@ -56,11 +57,13 @@ def show(flags: dict[str, Any]) -> int:
     ]
     print(table(("SETTING", "VALUE", "FROM"), lines))
     for setting, value, source in settings.ignored:
-        print(f"\n{source}: {setting} = {value} is ignored: a project's file cannot loosen a setting")
+        why = "is ignored: a project's file cannot loosen a setting"
+        print(f"\n{printable(f'{source}: {setting} = {value}')} {why}")
     if settings.descendants == "mask" and os.geteuid() != 0:
         from ..contract.doctor.shell import SETUID
 
-        print(f"\n{settings.sources['shell.descendants']}: shell.descendants = mask: {SETUID}")
+        source = settings.sources["shell.descendants"]
+        print(f"\n{printable(f'{source}: shell.descendants = mask')}: {SETUID}")
     return 0
 
 

@@ -37,7 +37,7 @@ def check(flags: Flags) -> int:
         for warning in warnings:  # nobody has allowed the project here, say
             say(warning)
     else:
-        emit(f"same as {path}")
+        emit(f"same as {printable(path)}")
     return 1 if found else 0
 
 

@@ -40,7 +40,7 @@ def lock(flags: Flags) -> int:
     if flags["json"]:
         emit_json({"file": path, "variables": list(made.variables), "tools": list(made.tools)})
         return 0
-    emit(f"{path}: {count(len(made.variables), 'variable')}, {count(len(made.tools), 'tool')}")
+    emit(f"{printable(path)}: {count(len(made.variables), 'variable')}, {count(len(made.tools), 'tool')}")
     if not made.layers and levels == PROJECT_LEVELS:
         say("this project brings no layer: to lock what this machine has, add --layers all")
     return 0
