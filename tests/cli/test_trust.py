@@ -205,3 +205,19 @@ def test_each_effect_of_a_projects_files_is_a_line(user: User) -> None:
     assert user.run(*env).stdout == b"1 \n"
     assert user.run("trust", "--revoke", str(folder)).returncode == 0
     assert user.run(*env).stdout == b" \n"
+
+
+def test_an_overlay_that_is_to_apply_without_being_asked_for_waits_again(user: User) -> None:
+    folder = user.home / "clone"
+    (folder / ".git").mkdir(parents=True)
+    overlay = '[overlays.more]\nset = { B = "2" }\n'
+    (folder / "outfitter.toml").write_text(overlay)
+    assert user.run("trust", "--yes", str(folder)).returncode == 0
+    command = ("run", "--cwd", str(folder), "--kind", "skill", "--", "sh", "-c", 'echo "$B"')
+    assert user.run(*command).stdout == b"\n"
+    (folder / "outfitter.toml").write_text(overlay + 'kinds = ["skill", "resume"]\n')
+    assert user.run(*command).stdout == b"\n"
+    done = user.run("trust", "--yes", str(folder))
+    line = b"  does   sets B=2, with [overlays.more] and in every launch of kind skill, resume"
+    assert line in done.stdout.splitlines()
+    assert user.run(*command).stdout == b"2\n"

@@ -6,14 +6,18 @@ import errno
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.contract.trust import TrustStore, digest_of
+from outfitter.contract.settings import EnvSettings, PolicySettings, Settings
+from outfitter.contract.trust import Grant, TrustStore, blocked, digest_of, tables_of
 from outfitter.errors import SettingInvalid
+from outfitter.providers.base import Trust
 
 
 @pytest.fixture
@@ -78,9 +82,10 @@ def test_a_digest_is_that_of_the_json_text(told: list[object]) -> None:
     assert digest_of(told) == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def test_a_grant_that_others_may_write_is_none(store: TrustStore) -> None:
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_grant_that_others_may_write_is_none(store: TrustStore, mode: int) -> None:
     store.grant("nix", "/srv/app", "sha256:1")
-    os.chmod(store.path("nix", "/srv/app"), 0o666)
+    os.chmod(store.path("nix", "/srv/app"), mode)
     assert not store.holds("nix", "/srv/app", "sha256:1")
 
 
@@ -156,3 +161,141 @@ def test_only_what_holds_is_listed(store: TrustStore) -> None:
     store.grant("nix", "/srv/app", "sha256:1")
     os.rename(store.path("nix", "/srv/app"), store.path("nix", "/srv/other"))
     assert list(store.all()) == []
+
+
+# What may run
+
+
+def test_what_was_allowed_may_run_and_whoever_wants_to_know_is_told(tmp_path: Path) -> None:
+    used: list[Grant] = []
+    store = TrustStore(str(tmp_path / "state"), used.append)
+    before = int(time.time() * 1000)
+    granted = store.grant("nix", "/srv/my app", "sha256:1")
+    assert before <= granted.granted_ms <= int(time.time() * 1000)
+    assert store.trust("nix", "/srv/my app", "sha256:1", "why") == Trust("trusted", "outfitter", "sha256:1")
+    assert used == [granted]
+    assert store.trust("nix", "/srv/my app", "sha256:2", "why") == Trust(
+        "untrusted", "outfitter", "sha256:2", "outfitter trust '/srv/my app'", "why"
+    )
+    assert used == [granted]
+
+
+def test_what_was_allowed_in_the_main_checkout_is_offered_in_a_worktree_not_taken(tmp_path: Path) -> None:
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    (main / ".git" / "worktrees" / "tree").mkdir(parents=True)
+    (main / ".git" / "worktrees" / "tree" / "commondir").write_text("../..\n")
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
+    store = TrustStore(str(tmp_path / "state"))
+    store.grant("nix", str(main), "sha256:1")
+    typed = f"outfitter trust {tree}"
+    offered = f"the same content is allowed in {main}: `{typed}` allows it here too"
+    assert store.trust("nix", str(tree), "sha256:1", "why") == Trust(
+        "untrusted", "outfitter", "sha256:1", typed, offered
+    )
+    assert store.trust("nix", str(tree), "sha256:2", "why") == Trust(
+        "untrusted", "outfitter", "sha256:2", typed, "why"
+    )
+
+
+# What a project's tables set
+
+PROJECT_FILE = "/srv/app/outfitter.toml"
+
+
+def settings(**said: object) -> Settings:
+    made = Settings()
+    for name, value in said.items():
+        setattr(made, name, value)
+    return made
+
+
+def digest(name: str, **table: Any) -> str:
+    overlay = EnvSettings(**{"file": PROJECT_FILE, **table})
+    found = tables_of(settings(overlays={name: ("project", overlay)}))
+    assert found is not None
+    return found.digest
+
+
+def test_tables_of_nobody_but_the_project_wait_for_no_word() -> None:
+    own = EnvSettings("/home/me/config.toml", set=(("A", "1", 1),))
+    assert tables_of(Settings()) is None
+    assert tables_of(settings(overlays={"mine": ("user", own)})) is None
+    # It takes away, and that is all.
+    assert tables_of(settings(project_policy=PolicySettings(PROJECT_FILE, exclude=("A",)))) is None
+
+
+def test_each_table_of_a_project_that_sets_something_waits() -> None:
+    env = EnvSettings(PROJECT_FILE, set=(("A", "1", 2),))
+    overlay = EnvSettings(PROJECT_FILE, set=(("B", "2", 9),))
+    said = settings(
+        project_env=env,
+        project_policy=PolicySettings(PROJECT_FILE, set=(("C", "3"),)),
+        overlays={"b": ("project", overlay), "a": ("project", overlay), "mine": ("user", overlay)},
+    )
+    found = tables_of(said)
+    assert found is not None
+    assert (found.root, found.tables) == (
+        "/srv/app",
+        (
+            ("[env]", env),
+            ("[overlays.a]", overlay),
+            ("[overlays.b]", overlay),
+            ("[shell_environment_policy]", EnvSettings(PROJECT_FILE, set=(("C", "3", 0),))),
+        ),
+    )
+
+
+TABLE: dict[str, Any] = {
+    "set": (("A", "/srv/app/bin", 2),),
+    "unset": (("B", 3),),
+    "operations": (("PATH", "prepend", ("/srv/app/bin", "/opt"), 4),),
+    "kinds": ("skill",),
+}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"set": (("A", "/srv/application", 2),)},
+        {"set": (("C", "/srv/app/bin", 2),)},
+        {"unset": ()},
+        {"operations": (("PATH", "append", ("/srv/app/bin", "/opt"), 4),)},
+        {"operations": (("PATH", "prepend", ("/opt", "/srv/app/bin"), 4),)},
+        {"operations": (("PYTHONPATH", "prepend", ("/srv/app/bin", "/opt"), 4),)},
+        {"kinds": ()},
+        {"kinds": ("skill", "resume")},
+    ],
+)
+def test_whatever_a_table_does_is_in_its_digest(other: dict[str, Any]) -> None:
+    was = digest("more", **TABLE)
+    assert digest("more", **TABLE) == was
+    assert digest("more", **{**TABLE, **other}) != was
+    assert digest("other", **TABLE) != was
+
+
+def test_the_digest_is_the_same_in_another_checkout_and_on_other_lines() -> None:
+    there = digest(
+        "more",
+        file="/opt/clone/outfitter.toml",
+        set=(("A", "/opt/clone/bin", 20),),
+        unset=(("B", 30),),
+        operations=(("PATH", "prepend", ("/opt/clone/bin", "/opt"), 40),),
+        kinds=("skill",),
+    )
+    assert there == digest("more", **TABLE)
+
+
+@pytest.mark.parametrize(
+    ("trust", "expected"),
+    [
+        (Trust("untrusted", "outfitter", "", "", "no"), "no"),
+        (
+            Trust("untrusted", "outfitter", "", "type it", "no"),
+            "not trusted: read its files, then type: type it",
+        ),
+        (Trust("untrusted", "outfitter", "", "type it", "so type it"), "not trusted: so type it"),
+    ],
+)
+def test_what_to_do_is_said_once(trust: Trust, expected: str) -> None:
+    assert blocked(trust) == expected

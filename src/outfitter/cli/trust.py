@@ -133,7 +133,8 @@ def _of_tables(tables: Tables, store: TrustStore, secrets: Secrets) -> _Entry:
         lists = [(variable, op, given) for variable, op, given, _ in table.operations]
         hidden = [one for one, _ in secrets.among(values)]
         lines = _effects(values, [one for one, _ in table.unset], lists, hidden)
-        effects += lines if name == "[env]" else [f"{line}, with {name}" for line in lines]
+        unasked = f" and in every launch of kind {', '.join(table.kinds)}" if table.kinds else ""
+        effects += lines if name == "[env]" else [f"{line}, with {name}{unasked}" for line in lines]
     files = tuple(dict.fromkeys(table.file for _, table in tables.tables))
     state = trust if trust.may_run else replace(trust, state="suggested")
     return _Entry(PROJECT, tables.root, files, [], state, tuple(effects))

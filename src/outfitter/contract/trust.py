@@ -82,6 +82,7 @@ def tables_of(settings: Settings) -> Tables | None:
                 [one for one, _ in table.unset],
                 [(variable, op, values) for variable, op, values, _ in table.operations],
             ),
+            *([table.kinds] if table.kinds else []),  # whose commands have it without asking
         )
         for name, table in tables
     ]
