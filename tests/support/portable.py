@@ -159,6 +159,9 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "transport/test_unix.py::test_in_a_namespace_of_users_what_is_roots_may_be_nobodys",
         "transport/test_caller.py::test_user_of_another_namespace_is_not_known",
     ),
+    "the stand-in for lsof names a process for it all the same": (
+        "transport/test_caller.py::test_connection_that_no_process_has_accepted_is_nobodys",
+    ),
     "a sandbox is refused": (
         "test_docstrings.py::test_an_example_does_what_it_says[outfitter.Sandbox]",
         "test_docstrings.py::test_an_example_does_what_it_says[outfitter.Sandbox.read_only]",

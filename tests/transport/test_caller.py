@@ -74,11 +74,16 @@ def test_unix_socket_has_credentials() -> None:
 
 @pytest.fixture(params=["sock_diag", "/proc"] if LINUX else ["lsof"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """All ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
+    """All ways to ask the kernel, each alone: where netlink is not allowed, its socket cannot be opened."""
     name: str = request.param
     if name == "/proc":
         monkeypatch.setattr(linuxpeer, "_asking", None)
         monkeypatch.setattr(linuxpeer, "_AF_NETLINK", 9999)
+    elif name == "sock_diag":
+        linuxpeer.get_ready()
+        if linuxpeer._asking is None:
+            pytest.skip("netlink is not allowed here")
+        monkeypatch.setattr(linuxpeer, "_look_up", lambda *ends: (None, 0))
     return name
 
 
@@ -89,6 +94,22 @@ def test_other_user_is_told_apart(way: str, host: str) -> None:
         assert SocketCaller(accepted).uid() == 0
         os.fchown(client.fileno(), OTHER, OTHER)  # whose the socket is, is whose its inode is
         assert SocketCaller(accepted).uid() == OTHER
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_each_way_knows_the_owner_and_the_number_of_a_socket(way: str, host: str) -> None:
+    with connected(host, socket.AF_INET6 if ":" in host else socket.AF_INET) as (client, accepted):
+        assert peers().owner(end_of(client), end_of(accepted))[0] == os.geteuid()
+        if LINUX:
+            assert SocketCaller(accepted).socket_number() == os.fstat(client.fileno()).st_ino
+
+
+def test_owner_who_speaks_ipv4_with_a_socket_for_ipv6_is_known() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
+        client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
+        accepted, _ = listening.accept()
+        with accepted:
+            assert SocketCaller(accepted).uid() == os.geteuid()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -154,6 +175,42 @@ def test_listener_on_the_same_port_is_nobody(way: str) -> None:
     """Without a connection, the kernel answers with the socket that listens there."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         assert peers().owner(listening.getsockname(), ("127.0.0.1", 1)) == (None, 0)
+
+
+def test_connection_that_no_process_has_accepted_is_nobodys(way: str) -> None:
+    """The kernel shows such a socket as root's, though it is connected."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        client = stack.enter_context(socket.create_connection(listening.getsockname()))
+        assert peers().owner(listening.getsockname(), end_of(client)) == (None, 0)
+
+
+class Ends:
+    """A socket with these addresses, which no machine has."""
+
+    family = socket.AF_INET
+
+    def __init__(self, ours: str, theirs: str) -> None:
+        self._ours, self._theirs = ours, theirs
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._ours, 1
+
+    def getpeername(self) -> tuple[str, int]:
+        return self._theirs, 2
+
+
+@pytest.mark.parametrize(
+    ("theirs", "here"),
+    [("192.0.2.1", True), ("127.0.0.9", True), ("192.0.2.2", False), ("2001:db8::1", False)],
+)
+def test_kernel_is_asked_about_addresses_of_this_machine_alone(
+    theirs: str, here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine's address may be in use here too, behind a router."""
+    monkeypatch.setattr(peers(), "owner", lambda *ends: (1234, 5678))
+    who = SocketCaller(Ends("192.0.2.1", theirs))  # type: ignore[arg-type]
+    assert (who.uid(), who.socket_number()) == ((1234, 5678) if here else (None, None))
 
 
 @as_root
