@@ -209,6 +209,35 @@ def test_a_setup_has_its_own_time() -> None:
     one.setting_up("s1")  # nothing, as it is gone
 
 
+def test_a_start_that_works_forgives_the_late_one_before_it() -> None:
+    one = book(1, start_timeout=10)
+    one.request("a", PLAIN, 0)
+    one.request("b", PLAIN, 0)
+    one.tick(10)
+    one.ready("s2", "n1", 11)
+    one.lost("s2", "silent", "", 12)
+    one.take()
+    one.tick(22)
+    assert done(one) == [(STOP, "s3", ""), (START, "s4", "")]
+    one.tick(32)
+    assert done(one) == [(REFUSE, "", "b"), (STOP, "s4", "")]
+
+
+def test_who_waited_for_a_late_start_is_told_the_last_word_of_the_engine() -> None:
+    one = book(1, start_timeout=10)
+    one.request("a", PLAIN, 0)
+    one.tick(10)
+    one.tick(20)
+    (refused,) = [act for act in one.take() if act.do == REFUSE]
+    assert (refused.reason, refused.detail) == ("timed-out", "no executor was ready within 10 s")
+    one.request("b", PLAIN, 21)
+    one.start_failed("s3", "n1", "no room", 21)
+    one.tick(31)
+    one.tick(41)
+    (refused,) = [act for act in one.take() if act.do == REFUSE]
+    assert refused.detail == "no executor was ready within 10 s: no room"
+
+
 def test_starts_that_were_asked_for_together_are_late_together_and_each_is_repeated() -> None:
     one = book(3, start_timeout=10)
     for name in "abc":
@@ -596,6 +625,32 @@ def test_executors_of_a_node_that_end_one_after_the_other_say_nothing_about_it()
     one.lost("s1", "executor-ended", "refused", 2)
     one.lost("s2", "executor-ended", "refused", 3.1)
     assert not one.suspects
+
+
+def test_executors_that_are_lost_together_for_reasons_of_their_own_say_nothing_about_their_node() -> None:
+    one = book(2)
+    one.nodes = 4
+    for name in "ab":
+        one.request(name, PLAIN, 0)
+    for number in (1, 2):
+        one.ready(f"s{number}", "n1", 1)
+    one.lost("s1", "out-of-memory", "", 2)
+    one.lost("s2", "out-of-memory", "", 2)
+    assert not one.suspects
+
+
+def test_a_start_is_slow_by_the_median_of_the_others() -> None:
+    one = book(8)
+    one.nodes = 2
+    for number, took in enumerate((2, 3, 4, 10, 10), 1):
+        one.request(f"a{number}", PLAIN, 0)
+        one.ready(f"s{number}", "n1", took)
+    one.request("b", PLAIN, 20)
+    one.take()
+    one.tick(31.9)
+    assert done(one) == []
+    one.tick(32)  # three times 4 s
+    assert done(one) == [(START, "s7", "")]
 
 
 # The fence

@@ -177,14 +177,23 @@ def test_a_second_message_that_was_changed_anywhere_is_refused(data: st.DataObje
 
 
 @pytest.mark.parametrize("size", [0, 1, 3567, 3568 + 4097])
-def test_a_first_message_of_a_wrong_size_is_refused(size: int) -> None:
-    with pytest.raises(RemoteProtocolError):
+def test_a_first_message_of_a_wrong_size_is_refused_before_it_is_read(size: int) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"^the first handshake message has {size} bytes$"):
         noise.Responder(EXECUTOR, SAID, bytes(size))
 
 
+@pytest.mark.parametrize("size", [0, 4096])
+def test_an_authorization_may_be_empty_or_as_long_as_the_reference_takes(size: int) -> None:
+    harness = noise.Initiator(HARNESS, Keys(), EXECUTOR.public, SAID, b"a" * size, encapsulate)
+    assert len(harness.message) == 3568 + size
+    assert noise.Responder(EXECUTOR, SAID, harness.message).authorization == b"a" * size
+
+
 @pytest.mark.parametrize("size", [0, 3423, 3425])
-def test_a_second_message_of_a_wrong_size_is_refused(size: int) -> None:
-    with pytest.raises(RemoteProtocolError):
+def test_a_second_message_of_a_wrong_size_is_refused_before_it_is_read(size: int) -> None:
+    with pytest.raises(
+        RemoteProtocolError, match=f"^the second handshake message has {size} bytes, not 3424$"
+    ):
         begin().finish(bytes(size))
 
 

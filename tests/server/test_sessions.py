@@ -14,6 +14,7 @@ from outfitter.client.client import Client
 from outfitter.client.session import RemoteSession
 from outfitter.core.launch import Launch
 from outfitter.core.marks import SESSION_NUMBERS
+from outfitter.core.session import FOREVER
 from outfitter.errors import Refused, RequestFailed
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
@@ -720,6 +721,23 @@ def test_earlier_end_is_not_missed_because_of_a_later_one(loop: EpollLoop) -> No
     sessions.stop()
 
 
+def test_session_that_waits_for_ever_comes_after_one_that_was_resumed() -> None:
+    # The timer that was set for the first one is still there, and there is no other time to set it to.
+    loop = HandLoop()
+    sessions = Sessions(loop, ServerSettings(session_retention=60), Pace())
+    outlet = Outlet()
+    first = sessions.create(outlet)
+    sessions.detach(first, outlet)
+    sessions.resume(first.id, Outlet(), 1.0)
+    outlet = Outlet()
+    second = sessions.create(outlet)
+    second.start("p", SLEEP, unattended=FOREVER)
+    sessions.detach(second, outlet)
+    loop.advance(3600)
+    assert sessions.knows(first.id) and sessions.knows(second.id)
+    sessions.stop()
+
+
 def test_the_end_of_a_session_comes_once_though_its_number_is_used_again(loop: EpollLoop) -> None:
     sessions = registry(loop, 60)
     first = sessions.create(Outlet())
@@ -731,6 +749,8 @@ def test_the_end_of_a_session_comes_once_though_its_number_is_used_again(loop: E
     assert second.number == first.number
     process = second.start("p", SLEEP)
     sessions.end(first)
+    loop.call_later(0.1 * SECOND, loop.stop)  # as long as it took when it did end
+    loop.run()
     assert alive(process.pid)
     assert sessions.create(Outlet()).number != second.number
     sessions.stop()
