@@ -12,7 +12,7 @@ import pytest
 from outfitter.errors import DialFailed, SettingInvalid
 from outfitter.relay.keys import Keys, fingerprint
 from outfitter.relay.known import Known
-from outfitter.relay.pinned import AcceptedHarnesses, PinnedExecutor, kept_keys
+from outfitter.relay.pinned import AcceptedHarnesses, ExpectedExecutor, PinnedExecutor, kept_keys
 
 ONE, OTHER = Keys().public, Keys().public
 
@@ -115,6 +115,15 @@ def test_a_pin_that_cannot_be_understood_lets_nobody_pass(known: Known) -> None:
         PinnedExecutor(known, "https://relay.example", "box").check(ONE)
 
 
+def test_the_key_that_a_url_names_is_the_only_one(known: Known) -> None:
+    expected = ExpectedExecutor(fingerprint(ONE), "box")
+    expected.check(ONE)
+    expected.remember(OTHER, True)
+    with pytest.raises(DialFailed, match="box has another key than its URL says") as caught:
+        expected.check(OTHER)
+    assert fingerprint(OTHER) in str(caught.value) and not caught.value.retryable
+
+
 def test_only_who_is_listed_is_accepted_and_the_list_may_change(tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
     path.write_text(f"# ours\n\n{fingerprint(ONE).upper()} ada's laptop\n")
@@ -128,28 +137,31 @@ def test_only_who_is_listed_is_accepted_and_the_list_may_change(tmp_path: Path) 
 def test_an_empty_list_accepts_nobody(tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
     path.write_text("# nobody yet\n")
-    assert not AcceptedHarnesses(str(path), first=False).may_ask(ONE)
+    accepted = AcceptedHarnesses(str(path), first=False)
+    assert not accepted.may_ask(ONE) and not accepted.accepts(ONE)
+    assert path.read_text() == "# nobody yet\n"
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_the_first_that_the_registry_lets_in_is_written_down(exists: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["# nobody yet\n", "# nobody yet", "", None])
+def test_the_first_that_the_registry_lets_in_is_written_down(before: str | None, tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
-    if exists:
-        path.write_text("# nobody yet\n")
+    if before is not None:
+        path.write_text(before)
     accepted = AcceptedHarnesses(str(path), first=True)
     assert accepted.may_ask(ONE) and accepted.may_ask(OTHER)  # the registry has not answered yet
     assert accepted.accepts(ONE)
     assert not accepted.accepts(OTHER) and not accepted.may_ask(OTHER)
     assert accepted.accepts(ONE)
-    assert fingerprint(ONE) in path.read_text()
+    assert path.read_text().splitlines()[-1] == f"{fingerprint(ONE)} # the first"
 
 
-def test_a_list_that_is_missing_or_that_others_can_change_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_list_that_is_missing_or_that_others_can_change_is_refused(mode: int, tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
     with pytest.raises(SettingInvalid, match="does not exist"):
         AcceptedHarnesses(str(path), first=False)
     path.write_text(fingerprint(ONE))
     accepted = AcceptedHarnesses(str(path), first=False)
-    path.chmod(0o666)
+    path.chmod(mode)
     with pytest.raises(SettingInvalid, match="changed by other users"):
         accepted.accepts(ONE)

@@ -156,9 +156,12 @@ class AcceptedHarnesses:
 
     def _add(self, key: str) -> None:
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(fd, f"{key} # the first\n".encode())
+                # On a line of its own: in a comment without an end it would accept whoever comes next, too.
+                size = os.fstat(fd).st_size
+                begin = "\n" if size and os.pread(fd, 1, size - 1) != b"\n" else ""
+                os.write(fd, f"{begin}{key} # the first\n".encode())
                 os.fsync(fd)
             finally:
                 os.close(fd)
