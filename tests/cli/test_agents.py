@@ -198,6 +198,30 @@ def test_launch_that_breaks_its_contract_starts_nothing(user: User, project: Pat
     assert marker.exists()
 
 
+def test_what_a_project_sets_for_an_agent_waits_for_a_word(user: User, tmp_path: Path) -> None:
+    text = '[agents]\nname = "mine"\n[agents.kinds.skill]\nset = {{ NODE_OPTIONS = "{}", NO_COLOR = "1" }}\n'
+    path = user.home / "outfitter.toml"
+    path.write_text(text.format("--require ./a.js"))
+    launch = ("agent", "run", "claude", "--dry-run", "--kind")
+    done = user.run(*launch, "skill", "--", "hi")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert done.stderr.decode() == (
+        "outfitter: the project's contract would set NODE_OPTIONS for the agent: to see how, and to allow "
+        f"it, type: outfitter trust {user.home}\n"
+    )
+    assert user.run(*launch, "interactive", "--", "hi").returncode == 0
+    trusted = user.run("trust", "--yes")
+    line = "  does   sets NODE_OPTIONS=--require ./a.js, with [agents.kinds.skill]"
+    assert line in trusted.stdout.decode().splitlines()
+    done = user.run(*launch, "skill", "--", "hi")
+    assert (done.returncode, b"  NODE_OPTIONS=--require ./a.js  #" in done.stdout) == (0, True)
+    path.write_text(text.format("--require ./other.js"))
+    assert user.run(*launch, "skill", "--", "hi").returncode == 125
+    named = tmp_path / "named.toml"
+    named.write_text(path.read_text())
+    assert user.run(*launch, "skill", "--contract", str(named), "--", "hi").returncode == 0
+
+
 def test_agent_runs_on_a_server_with_what_commands_have_there(user: User, project: Path) -> None:
     program = user.home / "codex"
     program.write_text("#!/bin/sh\nprintenv RUN_ID FROM_THERE OUTFITTER_LAUNCH_KIND\n")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from outfitter.contract.settings import EnvSettings, PolicySettings, Settings
 from outfitter.contract.trust import Grant, TrustStore, blocked, digest_of, tables_of
+from outfitter.env.launches import Kind, LaunchContract
 from outfitter.errors import SettingInvalid
 from outfitter.providers.base import Trust
 
@@ -244,6 +245,17 @@ def test_each_table_of_a_project_that_sets_something_waits() -> None:
             ("[shell_environment_policy]", EnvSettings(PROJECT_FILE, set=(("C", "3", 0),))),
         ),
     )
+
+
+def test_what_launches_of_agents_are_given_waits_with_its_names_filled_in() -> None:
+    kinds = (Kind("skill", baseline={"A": "{contract} {kind} {backend}"}), Kind("resume", requires=("A",)))
+    found = tables_of(settings(project_launches=(PROJECT_FILE, LaunchContract("mine", kinds))))
+    assert found is not None
+    given = EnvSettings(PROJECT_FILE, set=(("A", "mine skill {backend}", 0),))
+    assert (found.root, found.tables) == ("/srv/app", (("[agents.kinds.skill]", given),))
+    renamed = tables_of(settings(project_launches=(PROJECT_FILE, LaunchContract("other", kinds))))
+    assert renamed is not None and renamed.digest != found.digest
+    assert tables_of(settings(project_launches=(PROJECT_FILE, LaunchContract("mine", kinds[1:])))) is None
 
 
 TABLE: dict[str, Any] = {

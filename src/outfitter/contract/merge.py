@@ -55,6 +55,8 @@ def merge(
     _merge_providers(merged, user, project)
     _merge_overlays(merged, user, project)
     merged.launches = tuple([said.launches for said in (user, project) if said.launches is not None])
+    if project.launches is not None:
+        merged.project_launches = (project.file, project.launches)
     _merge_sandbox(merged, user, project)
     merged.user_env, merged.project_env = user.env, project.env
     merged.setup = project.setup

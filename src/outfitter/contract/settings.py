@@ -228,6 +228,7 @@ class Settings:
         self.project_env: EnvSettings | None = None
         self.overlays: dict[str, tuple[str, EnvSettings]] = {}  # by name: "user" or "project", and what it is
         self.launches: tuple[LaunchContract, ...] = ()  # the user's, and the project's
+        self.project_launches: tuple[str, LaunchContract] | None = None  # with its file
         # None: nobody has named any, and what is found there is used.
         self.providers: tuple[str, ...] | None = None
         self.allowed_providers: frozenset[str] | None = None  # None: all

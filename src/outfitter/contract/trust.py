@@ -50,7 +50,7 @@ PROJECT = "project"  # in place of a provider's name: the variables that a proje
 class Tables:
     """The tables of a project's outfitter.toml that set variables, and their digest.
 
-    That is `[env]`, what a policy sets, and overlays.
+    That is `[env]`, what a policy sets, overlays, and what launches of agents are given.
     """
 
     root: str
@@ -70,6 +70,13 @@ def tables_of(settings: Settings) -> Tables | None:
     if policy is not None and policy.set:
         values = tuple((name, value, 0) for name, value in policy.set)
         tables.append(("[shell_environment_policy]", EnvSettings(policy.file, set=values)))
+    if settings.project_launches is not None:
+        file, launches = settings.project_launches
+        for kind in launches.kinds:
+            given = launches.baseline(kind, "{backend}").items()
+            if given:
+                values = tuple((name, value, 0) for name, value in given)
+                tables.append((f"[agents.kinds.{kind.name}]", EnvSettings(file, set=values)))
     if not tables:
         return None
     root = os.path.dirname(tables[0][1].file)

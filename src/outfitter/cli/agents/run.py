@@ -12,10 +12,13 @@ from ...agents.backends.base import WORKSPACE_WRITE, Task
 from ...agents.running import base_of, start
 from ...agents.spec import CommandSpec, secret_names
 from ...contract.config import find_project_file
+from ...contract.contract import contract_of
 from ...core.events import Output
 from ...core.sandbox import Sandbox
 from ...env.launches import DEFAULT
-from ...errors import OutfitterError, RequestFailed
+from ...env.layer import is_harmless
+from ...errors import OutfitterError, RequestFailed, SettingInvalid
+from ...providers import inherited
 from .. import base, terminal
 from ..console import say
 from ..follow import status_of
@@ -81,9 +84,23 @@ class _Launch:
             return await self._start(client, spec, task)
 
     def _contract(self) -> LaunchContract:
-        if self._flags["contract"] is None and find_project_file(os.getcwd()) is None:
+        """The contract that was named, or the project's, which may be a stranger's: raises SettingInvalid
+        where it sets what nobody has allowed."""
+        if self._flags["contract"] is not None:
+            return read(self._flags["contract"])
+        if find_project_file(os.getcwd()) is None:
             return DEFAULT
-        return read(self._flags["contract"])
+        found = read(None)
+        given = found.baseline(found.kind(self._flags["kind"]), self._backend.name)
+        names = [name for name, value in given.items() if not is_harmless(name, value, "set")]
+        if names:
+            ours = contract_of("launcher", inherited.load())
+            if grant := ours.project_awaits(ours.settings(os.getcwd())):
+                raise SettingInvalid(
+                    f"the project's contract would set {', '.join(names)} for the agent: to see how, and to "
+                    f"allow it, type: {grant}"
+                )
+        return found
 
     def _task(self, cwd: str, known: AgentSession | None) -> Task:
         flags = self._flags
