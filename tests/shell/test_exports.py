@@ -95,3 +95,8 @@ def test_an_escape_that_bash_does_not_write_is_refused(escape: str) -> None:
     report = f"declare -x A=$'a{escape}b'\n__OUTFITTER_END=mark\0".encode()
     assert read(report, END) is None
     assert read(report.replace(escape.encode(), b"\\t"), END) == ({"A": "a\tb"}, ())
+
+
+def test_an_octal_escape_is_one_byte_whatever_it_says() -> None:
+    report = b"declare -x A=$'\\101\\1012\\777'\n" + END + b"\0"
+    assert read(report, END) == ({"A": "AA2\udcff"}, ())

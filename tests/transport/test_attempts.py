@@ -69,6 +69,19 @@ def test_a_smaller_budget_is_given_on_sooner(loop: HandLoop) -> None:
     assert [one.dropped for one in waiting] == [True] + [False] * 63
 
 
+@pytest.mark.parametrize(("limit", "each"), [(None, 128), (1000, 128), (64, 32)])
+def test_one_source_has_half_of_the_budget_at_most(loop: HandLoop, limit: int | None, each: int) -> None:
+    attempts = Attempts(loop)
+    if limit is not None:
+        attempts.narrow(limit)
+    waiting = [Waiting(attempts, loop, "a") for _ in range(each - 1)]
+    loop.advance(1.0)
+    waiting.append(Waiting(attempts, loop, "a"))
+    assert not any(one.dropped for one in waiting)
+    waiting.append(Waiting(attempts, loop, "a"))
+    assert [one.dropped for one in waiting] == [True] + [False] * each
+
+
 def test_who_has_most_gives_way(loop: HandLoop) -> None:
     attempts = Attempts(loop, 4, 4)
     alone = Waiting(attempts, loop, "alone")
