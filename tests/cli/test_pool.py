@@ -137,6 +137,23 @@ def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:
     assert (rerun.returncode, b"1 tasks" in rerun.stderr) == (1, True)
 
 
+def test_two_runs_do_not_share_a_file_of_results(user: User, root: Path) -> None:
+    """Neither would see the results of the other, and each task would run twice."""
+    waits = f"until [ -e {root}/go ]; do sleep 0.05; done"
+    jobs = write(user, {"id": "a", "script": f"echo >> {root}/ran; {waits}"})
+    out = user.home / "results.jsonl"
+    args = ("pool", "run", "--jobs", jobs, "--out", str(out), "--size", "1")
+    running = user.start(*args, env=env(root))
+    wait_until((root / "ran").exists, "the task runs", SECONDS)
+    for more in ((), ("--resume",)):
+        second = user.run(*args, *more, env=env(root))
+        assert (second.returncode, b"another run writes its results to" in second.stderr) == (1, True)
+    (root / "go").touch()
+    assert running.wait(SECONDS) == 0
+    assert results(out.read_text())["a"]["state"] == "done"
+    assert (root / "ran").read_text() == "\n"
+
+
 def test_mistakes_are_told_before_anything_runs(user: User, root: Path) -> None:
     marker = user.home / "ran"
     jobs = write(user, {"id": "a", "command": ["touch", str(marker)]}, {"id": "a", "script": "true"})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import io
 import os
 import signal
+import stat
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
@@ -41,16 +43,17 @@ def run(flags: dict[str, Any]) -> int:
     """Runs the tasks; returns the exit code. Raises SettingInvalid, FileInvalid."""
     source = _source(flags["jobs"])
     ids = check(source, flags["jobs"])
-    skipped = _skipped(flags)
-    left = sum(job_id not in skipped for job_id in ids)
-    if left < len(ids):
-        print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
+    _check_resume(flags)
     source.seek(0)
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer
         if flags["out"] != "-":
             out = _results(flags)
             stack.callback(_close, out)
+        skipped = _skipped(flags)
+        left = sum(job_id not in skipped for job_id in ids)
+        if left < len(ids):
+            print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
         work = _Run(flags, source, skipped, left, out)
         try:
             asyncio.run(work.run())
@@ -184,34 +187,58 @@ def _source(name: str) -> IO[bytes]:
         raise SettingInvalid(f"cannot read --jobs {name}: {error.strerror}") from None
 
 
-def _skipped(flags: dict[str, Any]) -> set[str]:
-    """The tasks that have a result already, and are not to be run again."""
-    if not flags["resume"]:
-        if flags["rerun"]:
-            raise SettingInvalid("--rerun needs --resume: it says which results do not count")
-        return set()
-    if flags["out"] == "-":
+def _check_resume(flags: dict[str, Any]) -> None:
+    if flags["rerun"] and not flags["resume"]:
+        raise SettingInvalid("--rerun needs --resume: it says which results do not count")
+    if flags["resume"] and flags["out"] == "-":
         raise SettingInvalid("--resume needs --out FILE: it looks there for what is done")
-    try:
-        with open(flags["out"], "rb") as file:
-            states = finished(file)
-    except FileNotFoundError:
-        return set()
-    return {job_id for job_id, state in states.items() if state not in flags["rerun"]}
 
 
 def _results(flags: dict[str, Any]) -> IO[bytes]:
-    """The file of results. An older one is neither overwritten nor mixed up with this run."""
+    """The file of results, which is this run's alone. An older one is neither overwritten nor mixed up with
+    this run."""
     path = flags["out"]
     try:
-        if not flags["resume"] and os.path.exists(path) and os.path.getsize(path):
-            raise SettingInvalid(f"{path} has results already: add --resume, or choose another --out")
         file = open(path, "ab")  # noqa: SIM115 - the caller closes it
-        if file.seekable() and file.tell() and _unfinished(path):
-            file.write(b"\n")  # of a run that was killed
+        try:
+            _claim(file, path)
+            if file.seekable() and file.tell():
+                if not flags["resume"]:
+                    raise SettingInvalid(f"{path} has results already: add --resume, or choose another --out")
+                if _unfinished(path):
+                    file.write(b"\n")  # of a run that was killed
+        except BaseException:
+            file.close()
+            raise
         return file
     except OSError as error:
         raise SettingInvalid(f"cannot write --out {path}: {error.strerror}") from None
+
+
+def _claim(file: IO[bytes], path: str) -> None:
+    """Two runs would not see each other's results, and run the same tasks. Raises SettingInvalid."""
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SettingInvalid(
+            f"another run writes its results to {path}: wait for its end, or choose another --out"
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+
+
+def _skipped(flags: dict[str, Any]) -> set[str]:
+    """The tasks that have a result already, and are not to be run again."""
+    if not flags["resume"]:
+        return set()
+    try:
+        with open(flags["out"], "rb") as file:
+            states = finished(file)
+    except OSError as error:
+        raise SettingInvalid(f"cannot read --out {flags['out']}: {error.strerror}") from None
+    return {job_id for job_id, state in states.items() if state not in flags["rerun"]}
 
 
 def _close(file: IO[bytes]) -> None:
