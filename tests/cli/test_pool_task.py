@@ -128,3 +128,25 @@ def test_a_task_that_is_larger_than_what_is_read_ahead_is_read_alone(
         assert [job.id async for job in work._tasks()] == ["a"]
 
     asyncio.run(scenario())
+
+
+def test_a_second_interruption_breaks_nothing_off(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the loop does just then would never end, and whoever waits for it would wait for ever."""
+    broken_off = []
+
+    async def interrupted(*_: object) -> Any:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            broken_off.append(True)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(run, "perform", interrupted)
+    (own_root / "tasks").write_text('{"id": "a", "command": ["true"]}\n')
+    out = own_root / "results"
+    flags = {"jobs": str(own_root / "tasks"), "out": str(out), "on": "local", "size": 1, "metrics": None}
+    flags |= {"resume": False, "rerun": (), "retries": 0, "max_output": 1000, "limits": "none"}
+    assert run.run({**dict.fromkeys(run._WISHES), **flags}) == run.INTERRUPTED
+    assert broken_off == []
+    assert '"state":"cancelled"' in out.read_text()

@@ -46,6 +46,7 @@ def run(flags: dict[str, Any]) -> int:
     _check_resume(flags)
     source.seek(0)
     with contextlib.ExitStack() as stack:
+        stack.callback(source.close)
         out = sys.stdout.buffer
         if flags["out"] != "-":
             out = _results(flags)
@@ -89,14 +90,18 @@ class _Run:
             return LOST
         return FAILED if states.get("failed") else 0
 
-    def _terminate(self, task: asyncio.Task[Any]) -> None:
-        self.terminated = True
+    def _interrupt(self, task: asyncio.Task[Any], number: signal.Signals) -> None:
+        self.terminated = self.terminated or number == signal.SIGTERM
         task.cancel()
 
     async def run(self) -> None:
         this = asyncio.current_task()
         assert this is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate, this)
+        # With asyncio's own handler a second Ctrl-C breaks off whatever the loop does, and who waits for that
+        # waits for ever. Launchers that pass on what the whole terminal gets make two of each Ctrl-C.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if number == signal.SIGTERM or signal.getsignal(number) != signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, self._interrupt, this, number)
         async with (
             Pool(self._flags["on"], **_wishes(self._flags)) as pool,
             metrics_server(pool, self._flags["metrics"]),
