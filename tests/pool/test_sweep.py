@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -42,6 +43,23 @@ def test_half_a_workspace_is_held_by_nobody(root: Path, monkeypatch: pytest.Monk
         made.make("one")
     assert sorted(own_descriptors()) == before
     assert made.sweep() == 1
+    made.close()
+
+
+def test_a_workspace_is_kept_where_no_room_is_left(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its command has filled the disk."""
+
+    def full(path: str, mode: int = 0o777, *, exist_ok: bool = False) -> None:
+        if not os.path.isdir(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    made = Workspaces(str(root), "pool")
+    one, two = made.make("one"), made.make("two")
+    monkeypatch.setattr(os, "makedirs", full)
+    assert made.give_up(one, keep=True) == f"{made.pool}/kept/one"
+    assert made.give_up(two, keep=True) == f"{made.pool}/kept/two"
+    assert made.sweep() == 0
+    assert {"pool/kept/one/work", "pool/kept/two/work"} < set(names(root))
     made.close()
 
 

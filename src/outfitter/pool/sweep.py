@@ -132,7 +132,10 @@ class Workspaces:
         kept = ""
         if keep:
             kept = f"{self.pool}/{_KEPT}/{os.path.basename(workspace.path)}"
-            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+            try:
+                os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+            except OSError:  # no room is left on the disk: a folder that only its server used needs none
+                os.rename(f"{workspace.path}/run", os.path.dirname(kept))
             os.rename(workspace.path, kept)
         else:
             self._remove(workspace.path)
