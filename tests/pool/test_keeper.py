@@ -77,6 +77,29 @@ def test_a_keeper_that_ends_a_server_is_not_idle(keeper: Keeper) -> None:
     assert keeper.idle
 
 
+def test_what_was_kept_is_told_although_no_other_server_starts(
+    keeper: Keeper, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the command before has filled the disk."""
+
+    def full(*_: object) -> Workspace:
+        raise EngineFailed("only 3 MiB are free")
+
+    Path(keeper.serve(card("l1"), Shape()).workspace, "result").write_text("42")
+    monkeypatch.setattr(keeper._workspaces, "make", full)
+    with pytest.raises(EngineFailed, match="only 3 MiB are free"):
+        keeper.serve(card("l2", keep_last=True), Shape())
+    assert keeper.stop(keep=True) == Stopped(True, kept=f"{root}/pool/kept/l1", kept_bytes=2)
+
+
+def test_what_was_kept_is_told_although_the_other_server_does_not_listen(keeper: Keeper, root: Path) -> None:
+    keeper.serve(card("l1"), Shape())
+    keeper._listen = "ws://nowhere.invalid:1"
+    with pytest.raises(EngineFailed, match="ended before it listened"):
+        keeper.serve(card("l2", keep_last=True), Shape())
+    assert keeper.stop(keep=True) == Stopped(True, kept=f"{root}/pool/kept/l1")
+
+
 def test_every_server_is_new(keeper: Keeper, root: Path) -> None:
     one = keeper.serve(card("l1"), Shape())
     assert one == Endpoint(

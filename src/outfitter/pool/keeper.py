@@ -91,7 +91,7 @@ class Keeper:
         self._guard = _Guard(self._workspaces.root)
         self._watches = watches
         self.starved: Callable[[], None] | None = None
-        self._ended_alone: Stopped | None = None  # how the last server did, which nobody has asked about yet
+        self._untold: Stopped | None = None  # how the last server ended, where nobody has been told yet
         self._stopped = False
         self._one_at_a_time = threading.Lock()
 
@@ -123,8 +123,10 @@ class Keeper:
                 coming = None
             try:
                 coming = coming or _Coming(card, *self._begin(card, shape))
-            finally:
-                ended = self._end(keep=card.keep_last)
+            except BaseException:
+                self._untold = self._end(keep=card.keep_last)
+                raise
+            ended = self._end(keep=card.keep_last)
             self._server, self._workspace = coming.server, coming.workspace
             try:
                 if not ended.confirmed:
@@ -132,6 +134,7 @@ class Keeper:
                 endpoint = self._endpoint(coming)
             except BaseException:
                 self._end()
+                self._untold = ended
                 raise
             if self._watches:
                 threading.Thread(target=self._watch, args=(coming.server,), daemon=True).start()
@@ -217,7 +220,7 @@ class Keeper:
         with self._one_at_a_time:
             if self._server is server:  # else it was asked to
                 starved = killed_for_memory(server.pid)
-                self._ended_alone = self._end()
+                self._untold = self._end()
         if starved and self.starved is not None:
             self.starved()
 
@@ -243,8 +246,8 @@ class Keeper:
     def _end(self, *, keep: bool = False) -> Stopped:
         """Ends the server there is. Confirmed: it has ended in order, and all its commands before it."""
         server, self._server = self._server, None
-        alone, self._ended_alone = self._ended_alone, None
-        ended = alone or Stopped(True) if server is None else server.end()
+        untold, self._untold = self._untold, None
+        ended = untold or Stopped(True) if server is None else server.end()
         workspace, self._workspace = self._workspace, None
         kept = "" if workspace is None else self._give_up(workspace, keep=keep)
         return replace(ended, kept=kept, kept_bytes=tree_bytes(kept)) if kept else ended
