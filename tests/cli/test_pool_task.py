@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from outfitter.errors import LeaseLost
 from outfitter.pool.map import Outcome
 from outfitter.pool.pool import Pool
 from tests.pool.support import with_a_pool
+from tests.support.machine import SECOND
 
 
 @pytest.fixture
@@ -71,6 +73,16 @@ async def test_a_command_that_a_signal_has_ended_alone(pool: Pool) -> None:
     async with pool.lease() as client:
         result = await perform(client, parse(b'{"id": "a", "script": "kill -TERM $$"}'), 1000)
     assert result == {"exit_code": 143, "stdout": "", "stderr": "", "truncated": False}
+
+
+@with_a_pool()
+async def test_output_that_was_cut_is_told_however_the_command_ended(pool: Pool) -> None:
+    async with pool.lease() as client:
+        for script in ("printf 12345", "printf 12345; exec sleep 600"):
+            for most, kept in ((4, "2345"), (5, "12345")):
+                job = parse(json.dumps({"id": "a", "script": script, "timeout": 2 * SECOND}).encode())
+                result = await perform(client, job, most)
+                assert (result["stdout"], result["truncated"]) == (kept, most < 5)
 
 
 @with_a_pool()

@@ -31,13 +31,15 @@ async def perform(client: Client, job: Job, most: int) -> Result:
             env=job.env,
             input=job.stdin,
             timeout=job.timeout,
-            max_output=most,
+            max_output=most + 1,  # by the last byte one sees that there was more
             overflow="tail",
         )
         code, out, err, cut = done.exit_code, done.stdout, done.stderr, done.truncated
         reason = done.reason
     except TimedOut as late:
-        code, out, err, cut, error = None, late.stdout[-most:], late.stderr[-most:], False, str(late)
+        code, out, err, cut, error = None, late.stdout, late.stderr, False, str(late)
+    cut = cut or max(len(out), len(err)) > most
+    out, err = out[-most:], err[-most:]
     if code is not None and code > SIGNALLED:
         await client.status()  # or its node is being ended, and that is what has become of the task
     result: Result = {"exit_code": code, "stdout": shown(out), "stderr": shown(err), "truncated": cut}
