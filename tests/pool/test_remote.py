@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from outfitter.errors import EngineFailed
 from outfitter.pool.engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Capacity, Node, Order
 from outfitter.pool.keep import address_towards, without_engines
 from outfitter.pool.remote import NODE_COMMAND, RemoteSlot, keep_command, reason
-from tests.pool.engines import Given, WatchedServerTests, kill_keeper
+from tests.pool.engines import GONE_SECONDS, Given, WatchedServerTests, kill_keeper
 
 # A node's startup files print something, too.
 GREETING = 'echo "Welcome!"; echo "{not ours"; echo "{}"; exec "$@"'
@@ -55,6 +57,28 @@ class TestShell(WatchedServerTests):
             return ShellEngine()
 
         return make
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_program_is_over_although_what_it_started_holds_its_pipes(own_root: Path, *, killed: bool) -> None:
+    """As a connection to a jump host does that ssh shares: the slot's place would be taken for as long."""
+
+    async def scenario() -> None:
+        engine = ShellEngine(f'sleep 600 & echo $! > {own_root}/pid; exec "$@"')
+        slot = await engine.start(Order("s1", "pool", Shape(), "0"))
+        endpoint = await slot.serve(Given().card)
+        gone = asyncio.ensure_future(slot.gone())
+        if killed:
+            kill_keeper(endpoint)
+            await asyncio.wait_for(gone, GONE_SECONDS)
+        assert (await slot.stop()).confirmed != killed
+        assert engine._slots == set()
+        await gone
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        os.kill(int((own_root / "pid").read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 12.0  # for the keeper to end its server: its own limit, and the way there and back
 END_SECONDS = 5.0  # for the program to end after that; then it is killed
+_WORDS_SECONDS = 1.0  # for its last words when it has ended: they are in the pipe by then
 _LINE_BYTES = 1 << 20  # an answer has a certificate in it, and some hundred bytes
 _GREETING_LINES = 1000  # that others may print before the keeper says something
 _LAST_BYTES = 2000  # of what it says when it fails
@@ -52,6 +53,19 @@ def _nothing() -> None:
     pass
 
 
+class _Program(asyncio.subprocess.SubprocessStreamProtocol):
+    """A program that has ended when it has. For asyncio it goes on as long as something that it has started
+    holds its pipes, such as a connection that ssh shares."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=_LINE_BYTES, loop=loop)
+        self.exited = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.exited.set()
+
+
 class RemoteSlot:
     """A slot whose keeper is at the other end of a program. `left` is called once, when it is over."""
 
@@ -60,6 +74,7 @@ class RemoteSlot:
         self._shape = shape
         self._left = left
         self._child: asyncio.subprocess.Process | None = None
+        self._pipes: asyncio.SubprocessTransport | None = None
         self._said = bytearray()
         self._hearing: asyncio.Task[None] | None = None
         self._greeted = False
@@ -70,24 +85,35 @@ class RemoteSlot:
 
     async def begin(self) -> None:
         """Starts the program. Raises EngineFailed."""
-        pipe = asyncio.subprocess.PIPE
+        loop, pipe = asyncio.get_running_loop(), asyncio.subprocess.PIPE
         try:
-            self._child = await asyncio.create_subprocess_exec(
-                *self._argv, stdin=pipe, stdout=pipe, stderr=pipe, limit=_LINE_BYTES, start_new_session=True
+            self._pipes, program = await loop.subprocess_exec(
+                lambda: _Program(loop),
+                *self._argv,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
             )
         except OSError as error:
             raise EngineFailed(f"cannot start {self._argv[0]}: {error.strerror}") from None
-        self._hearing = asyncio.get_running_loop().create_task(self._hear(self._child))
+        self._child = asyncio.subprocess.Process(self._pipes, program, loop)
+        self._hearing = loop.create_task(self._hear(self._child, program))
 
-    async def _hear(self, child: asyncio.subprocess.Process) -> None:
+    async def _hear(self, child: asyncio.subprocess.Process, program: _Program) -> None:
         """Keeps the end of what it says on stderr, and notices its end."""
         assert child.stderr is not None
-        while piece := await child.stderr.read(4096):
-            self._said += piece
-            del self._said[:-_LAST_BYTES]
-        await child.wait()
+        reading = asyncio.ensure_future(self._read(child.stderr))
+        await program.exited.wait()
+        await asyncio.wait((reading,), timeout=_WORDS_SECONDS)
+        reading.cancel()
         self._ended.set()
         self._left(self)
+
+    async def _read(self, stderr: asyncio.StreamReader) -> None:
+        while piece := await stderr.read(4096):
+            self._said += piece
+            del self._said[:-_LAST_BYTES]
 
     async def serve(self, card: Card) -> Endpoint:
         return await self._begin("serve", card)
@@ -131,8 +157,13 @@ class RemoteSlot:
 
     async def _end(self) -> None:
         child = self._child
-        if child is None:
+        if child is None or self._pipes is None:
             return
+        await self._end_program(child)
+        if self._ended.is_set():  # else this would kill it
+            self._pipes.close()
+
+    async def _end_program(self, child: asyncio.subprocess.Process) -> None:
         assert child.stdin is not None
         child.stdin.close()
         # One that has reached no keeper may wait for a place, and does not look at its input.
