@@ -18,6 +18,7 @@ from outfitter.errors import (
     ProtocolError,
     RequestFailed,
     SessionExpired,
+    SettingInvalid,
 )
 from tests.client.peer import INFO, Peer, events, with_a_peer
 from tests.support.machine import SECOND
@@ -47,6 +48,22 @@ async def test_older_server_is_asked_for_its_info(peer: Peer) -> None:
     await opening
     assert peer.client.info is not None
     assert not peer.client.offers("processList")
+
+
+@with_a_peer(opened=False)
+async def test_where_an_executor_has_no_directory_ours_is_not_used(peer: Peer) -> None:
+    """It may be another machine; and on this one, commands would run among somebody else's files."""
+    opening = asyncio.ensure_future(peer.session.open())
+    peer.answer(
+        await peer.request("initialize"), {"sessionId": "s", "environmentInfo": {**INFO, "cwd": None}}
+    )
+    await opening
+    for path in (None, "file"):
+        with pytest.raises(SettingInvalid, match="working directory was removed: give an absolute path"):
+            peer.client.resolve(path)
+    with pytest.raises(SettingInvalid, match="working directory was removed"):
+        await peer.client.run(["true"])
+    assert peer.client.resolve("/srv/file").text == "file:///srv/file"
 
 
 @with_a_peer(opened=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from outfitter import VERSION
 from outfitter.client.connect import connect
 from outfitter.core.shape import Shape
-from outfitter.errors import DialFailed, EngineFailed
+from outfitter.errors import DialFailed, EngineFailed, SettingInvalid
 from outfitter.pool.child import own_words
 from outfitter.pool.engine import Card, Endpoint, Stopped
 from outfitter.pool.keeper import Keeper, boot_id, serve_words
@@ -98,6 +99,14 @@ def test_what_was_kept_is_told_although_the_other_server_does_not_listen(keeper:
     with pytest.raises(EngineFailed, match="ended before it listened"):
         keeper.serve(card("l2", keep_last=True), Shape())
     assert keeper.stop(keep=True) == Stopped(True, kept=f"{root}/pool/kept/l1")
+
+
+def test_commands_run_nowhere_else_if_their_workspace_is_gone(keeper: Keeper) -> None:
+    """As when the lease before has removed what it should not, while this server stood by."""
+    endpoint = keeper.serve(card("l1"), Shape())
+    shutil.rmtree(endpoint.workspace)
+    with pytest.raises(SettingInvalid, match="the executor's working directory was removed"):
+        output(endpoint, "pwd")
 
 
 def test_every_server_is_new(keeper: Keeper, root: Path) -> None:

@@ -296,6 +296,8 @@ class RemoteSession:
             return uri.parse(path)
         base = None if self._same_machine or self.info is None else self.info.cwd
         if base is None:
+            if not (self._same_machine or self.info is None or (path or "").startswith("/")):
+                raise SettingInvalid("the executor's working directory was removed: give an absolute path")
             try:
                 here = os.path.abspath(path or ".")
             except FileNotFoundError:

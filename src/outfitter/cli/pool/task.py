@@ -57,8 +57,8 @@ async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> tupl
     """The files that match, up to so many bytes in all, and whether all were looked at. One that is too large
     is None."""
     found: Result = {}
-    base = client.resolve(None).local_path()
     try:
+        base = client.resolve(None).local_path()
         walked = await client.files.walk(base)
     except ConnectionLost:
         raise
