@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +44,14 @@ def test_half_a_workspace_is_held_by_nobody(root: Path, monkeypatch: pytest.Monk
         made.make("one")
     assert sorted(own_descriptors()) == before
     assert made.sweep() == 1
+    made.close()
+
+
+def test_a_root_that_somebody_has_removed_is_told(root: Path) -> None:
+    made = Workspaces(str(root / "own"), "pool")
+    shutil.rmtree(root / "own")
+    with pytest.raises(EngineFailed, match=r"cannot make the workspace .*: No such file"):
+        made.make("one")
     made.close()
 
 

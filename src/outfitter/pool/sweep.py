@@ -99,9 +99,9 @@ class Workspaces:
                 f"{path}/work has more than {LONGEST_PATH} characters, and sockets in it would have too long "
                 f"names: set {ROOTS[0]} to a shorter path on the node"
             )
-        self._check_room()
         made = Workspace(path, -1)
         try:
+            self._check_room()
             # A sweep looks at no workspace between its first name and its lock.
             fcntl.flock(self._lock, fcntl.LOCK_SH)
             try:
