@@ -156,9 +156,32 @@ def test_a_second_interruption_breaks_nothing_off(own_root: Path, monkeypatch: p
 
     monkeypatch.setattr(run, "perform", interrupted)
     (own_root / "tasks").write_text('{"id": "a", "command": ["true"]}\n')
-    out = own_root / "results"
-    flags = {"jobs": str(own_root / "tasks"), "out": str(out), "on": "local", "size": 1, "metrics": None}
-    flags |= {"resume": False, "rerun": (), "retries": 0, "max_output": 1000, "limits": "none"}
-    assert run.run({**dict.fromkeys(run._WISHES), **flags}) == run.INTERRUPTED
+    assert run.run(flags(own_root)) == run.INTERRUPTED
     assert broken_off == []
-    assert '"state":"cancelled"' in out.read_text()
+    assert '"state":"cancelled"' in (own_root / "results").read_text()
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_what_is_written_behind_the_tasks_while_they_run_is_not_read(
+    own_root: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """It was not checked: the id of another task, or half a line, ended the run."""
+
+    async def append(*_: object) -> Any:
+        with (own_root / "tasks").open("a") as file:
+            file.write('\n{"id": "a", "command": ["true"]}\n{"id": "half')
+        return {"exit_code": 0}
+
+    monkeypatch.setattr(run, "perform", append)
+    monkeypatch.setattr(run, "_AHEAD_BYTES", 1)
+    (own_root / "tasks").write_text('{"id": "a", "script": ""}\n{"id": "b", "script": ""}' + end)
+    assert run.run(flags(own_root)) == 0
+    results = [json.loads(line)["id"] for line in (own_root / "results").read_text().splitlines()]
+    assert results == ["a", "b"]
+
+
+def flags(folder: Path) -> dict[str, Any]:
+    """Of a run on one executor."""
+    given = {"jobs": str(folder / "tasks"), "out": str(folder / "results"), "on": "local", "metrics": None}
+    given |= {"resume": False, "rerun": (), "retries": 0, "max_output": 1000, "limits": "none", "size": 1}
+    return {**dict.fromkeys(run._WISHES), **given}

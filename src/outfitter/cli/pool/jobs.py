@@ -93,6 +93,15 @@ def check(lines: Iterable[bytes], name: str) -> list[str]:
     return list(ids)
 
 
+def head(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The lines of a file's first bytes: what somebody writes behind them later was not checked."""
+    for line in lines:
+        yield line[:size]
+        size -= len(line)
+        if size <= 0:
+            return
+
+
 def jobs(lines: Iterable[bytes]) -> Iterator[tuple[Job, int]]:
     """The tasks of lines that were checked, and how many bytes each has."""
     for line in lines:

@@ -16,12 +16,12 @@ from ...core.leases import MAX_WAITING
 from ...errors import SettingInvalid
 from ...pool.pool import Pool
 from .bar import Bar
-from .jobs import check, finished, jobs, line
+from .jobs import check, finished, head, jobs, line
 from .metrics import metrics_server
 from .task import perform
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from ...client.client import Client
     from ...pool.map import Outcome
@@ -44,6 +44,7 @@ def run(flags: dict[str, Any]) -> int:
     source = _source(flags["jobs"])
     ids = check(source, flags["jobs"])
     _check_resume(flags)
+    checked = source.tell()
     source.seek(0)
     with contextlib.ExitStack() as stack:
         stack.callback(source.close)
@@ -55,7 +56,7 @@ def run(flags: dict[str, Any]) -> int:
         left = sum(job_id not in skipped for job_id in ids)
         if left < len(ids):
             print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
-        work = _Run(flags, source, skipped, left, out)
+        work = _Run(flags, head(source, checked), skipped, left, out)
         try:
             asyncio.run(work.run())
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -68,7 +69,7 @@ class _Run:
     """One run: its counts, and where its results go."""
 
     def __init__(
-        self, flags: dict[str, Any], source: IO[bytes], skipped: set[str], total: int, out: IO[bytes]
+        self, flags: dict[str, Any], source: Iterable[bytes], skipped: set[str], total: int, out: IO[bytes]
     ) -> None:
         self._flags = flags
         self._source = source
