@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -60,6 +62,19 @@ LONG = (
     "end_to_end/test_project_codex.py",
     "end_to_end/test_startup_files.py",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state() -> Iterator[None]:
+    """What servers and pools in this process keep is not the state of whoever runs the tests. Its path is
+    short: sockets live in it."""
+    with (
+        TemporaryDirectory(prefix="os", dir="/tmp", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.delenv("OUTFITTER_HOME", raising=False)
+        patch.setenv("XDG_STATE_HOME", folder)
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

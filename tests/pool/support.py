@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Unpack
 
 import pytest
@@ -12,7 +17,23 @@ from outfitter.pool.engine import Loss, Order
 from outfitter.pool.local import LocalEngine, LocalSlot
 from outfitter.pool.pool import Pool
 from outfitter.pool.settings import PoolWishes
-from tests.support.machine import SECOND
+from tests.support.machine import SECOND, wait_until
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """For workspaces, with a short path: sockets live in them."""
+    folder = mkdtemp(prefix="op", dir="/tmp")
+    try:
+        yield Path(folder)
+    finally:
+        # What a killed server has left behind may still be clearing up after it.
+        wait_until(lambda: _removed(folder), "the folder is gone")
+
+
+def _removed(folder: str) -> bool:
+    shutil.rmtree(folder, ignore_errors=True)
+    return not os.path.exists(folder)
 
 
 def with_a_pool(

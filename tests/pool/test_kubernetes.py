@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,7 +20,7 @@ from outfitter.pool.kubernetes import KubernetesEngine, KubernetesSlot
 from outfitter.pool.pool import Pool
 from tests.pool.engines import EngineTests, Given, kill_keeper
 from tests.pool.engines import order as any_order
-from tests.pool.support import until
+from tests.pool.support import short_folder, until
 from tests.support.kubecluster import Cluster, cluster, recorded
 from tests.support.machine import SECOND
 
@@ -31,7 +30,7 @@ Found = tuple[Cluster, dict[str, str]]
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[Found]:
-    with TemporaryDirectory(prefix="ok", dir="/tmp") as folder, cluster(Path(folder)) as running:
+    with short_folder() as folder, cluster(folder) as running:
         yield running
 
 
