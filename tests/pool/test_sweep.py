@@ -55,6 +55,11 @@ def test_a_root_that_somebody_has_removed_is_told(root: Path) -> None:
     made.close()
 
 
+def test_a_root_that_somebody_has_removed_is_not_made_again_to_be_swept(root: Path) -> None:
+    sweep.sweep(str(root / "own"))
+    assert os.listdir(root) == []
+
+
 def test_a_workspace_is_kept_where_no_room_is_left(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where its command has filled the disk."""
 

@@ -240,7 +240,9 @@ def tree_bytes(path: str) -> int:
 
 
 def sweep(root: str) -> None:
-    """Removes what nobody holds any more; returns when that is done."""
+    """Removes what nobody holds any more; returns when that is done. Makes nothing, where all is gone."""
+    if not os.path.isdir(root):
+        return
     there = Workspaces(root, "")
     there.sweep()
     there.close()
