@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import shutil
@@ -62,6 +63,17 @@ def left(root: Path) -> list[str]:
     """What is in a root but its lock; somebody may remove things meanwhile."""
     found = [name for _, *inside in os.walk(root) for part in inside for name in part]
     return sorted(name for name in found if name != ".lock")
+
+
+def test_a_keeper_that_can_start_nothing_holds_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    before = sorted(machine.own_descriptors())
+    monkeypatch.setattr(subprocess, "Popen", none_left)
+    with pytest.raises(EngineFailed, match="cannot keep a server here: Resource temporarily unavailable"):
+        Keeper("pool", root=str(root))
+    assert sorted(machine.own_descriptors()) == before
 
 
 def test_a_keeper_that_ends_a_server_is_not_idle(keeper: Keeper) -> None:

@@ -52,8 +52,8 @@ class Keeper:
 
     With `watches`, a server that ends by itself leaves nothing behind: a keeper that nobody asks any more
     would hold its workspace; and `starved` is called, in another thread, if the kernel has killed the server
-    for want of memory. Raises EngineFailed where no workspace can be made. The workspaces of keepers
-    that were killed are swept.
+    for want of memory. Raises EngineFailed where no workspace can be made, or nothing started. The workspaces
+    of keepers that were killed are swept.
     """
 
     def __init__(
@@ -80,15 +80,21 @@ class Keeper:
         self._workspaces = Workspaces(root or root_of(self._environ), pool_id)
         self._environ.pop(ROOTS[0], None)
         self._of_engine = tuple(of_engine)
-        self._workspaces.sweep()
+        try:
+            self._workspaces.sweep()
+            self._certificate = certificate.made() if listen.startswith("wss:") else None
+            self._guard = _Guard(self._workspaces.root)
+        except BaseException as error:
+            self._workspaces.close()
+            if isinstance(error, OSError):  # no descriptor is left, or no process
+                raise EngineFailed(f"cannot keep a server here: {error.strerror}") from None
+            raise
         tidy()
         if uncompiled({}):  # servers are started without variables of Python
             warn("pool", "Outfitter is compiled anew for each server. %s", remedy())
         self._server: _Server | None = None
         self._workspace: Workspace | None = None
         self._next: _Coming | None = None  # of the next lease, where somebody has asked for it ahead
-        self._certificate = certificate.made() if listen.startswith("wss:") else None
-        self._guard = _Guard(self._workspaces.root)
         self._watches = watches
         self.starved: Callable[[], None] | None = None
         self._untold: Stopped | None = None  # how the last server ended, where nobody has been told yet
