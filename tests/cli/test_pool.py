@@ -170,6 +170,10 @@ def test_mistakes_are_told_before_anything_runs(user: User, root: Path) -> None:
         (("--jobs", "-", "--retries", "many"), b"is no number"),
         (("--jobs", "-", "--resume"), b"--resume needs --out"),
         (("--jobs", "-", "--rerun", "failed"), b"--rerun needs --resume"),
+        (
+            ("--jobs", "-", "--resume", "--out", "x", "--rerun", "failed,lost"),
+            b"write one of done, failed, lost,",
+        ),
         (("--jobs", "nowhere"), b"cannot read --jobs nowhere"),
         (("--jobs", "-", "--on", "nothing"), b"is named 'nothing'"),
     ],

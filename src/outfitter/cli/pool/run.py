@@ -35,6 +35,7 @@ _AHEAD_BYTES = 64 << 20  # of their lines: tasks may have files of MiB in them
 _DRAW_SECONDS = 0.1
 # Flags that are arguments of a pool.
 _WISHES = ("size", "cpus", "memory", "image", "address", "relay", "name", "limits")
+STATES = ("done", "failed", "lost", "refused", "cancelled")  # of results
 # Exit codes; 0: every command exited with 0.
 FAILED, LOST, INTERRUPTED, TERMINATED = 1, 3, 130, 143
 
@@ -198,6 +199,11 @@ def _check_resume(flags: dict[str, Any]) -> None:
         raise SettingInvalid("--rerun needs --resume: it says which results do not count")
     if flags["resume"] and flags["out"] == "-":
         raise SettingInvalid("--resume needs --out FILE: it looks there for what is done")
+    for state in flags["rerun"]:
+        if state not in STATES:
+            raise SettingInvalid(
+                f"--rerun {state}: no result has this state: write one of {', '.join(STATES)}"
+            )
 
 
 def _results(flags: dict[str, Any]) -> IO[bytes]:
