@@ -39,6 +39,7 @@ def test_a_task_has_what_its_line_says() -> None:
         ('{"id": "a", "script": "x", "memory": "much"}', "memory"),
         ('{"id": "a", "script": "x", "files": {"/etc/x": ""}}', "`files` has a path outside"),
         ('{"id": "a", "script": "x", "files": {"a/../../x": ""}}', "`files` has a path outside"),
+        ('{"id": "a", "script": "x", "files": {"file:///etc/x": ""}}', "`files` has a path outside"),
     ],
 )
 def test_what_is_no_task_is_told(text: str, problem: str) -> None:

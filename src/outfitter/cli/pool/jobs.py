@@ -128,7 +128,7 @@ def parse(line: bytes) -> Job:
     if not found.get("command", [""]):
         raise SettingInvalid("`command` is empty: write the program and its arguments")
     for path in found.get("files", {}):
-        if path.startswith("/") or ".." in path.split("/"):
+        if path.startswith(("/", "file:")) or ".." in path.split("/"):
             raise SettingInvalid("`files` has a path outside of the workspace: write relative paths")
     job = Job(**found)
     shape_of(job.wishes(), Shape())
