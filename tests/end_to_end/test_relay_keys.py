@@ -40,6 +40,7 @@ def test_a_user_s_keys_and_tokens_from_enrolling_to_being_revoked(
     home.mkdir()
     for name, value in environment(home).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("XDG_STATE_HOME")
     known = Known(folder(environment(home)))
     with meeting(tmp_path / "service") as service:
         base = ("--store", str(tmp_path / "service" / "store.sqlite"))

@@ -115,6 +115,10 @@ class Faults:
     def disarm(self) -> bool:
         """Whether a call has failed; none will from now on."""
         self._put(1, 0)
+        return self.has_failed
+
+    @property
+    def has_failed(self) -> bool:
         return self._get(5) > 0
 
     @property
