@@ -184,14 +184,15 @@ def test_an_environment_is_the_users_own_if_that_user_has_made_it() -> None:
             assert path[0 if first else -1] == str(programs)
 
 
-def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
-    first, second = "first-token-of-two", "second-token-of-two"
+@contextmanager
+def serving_tokens(*tokens: str) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+    """A server for whoever has one of these tokens: its process, its URL and their file, which is root's."""
     with public_folder() as folder:
-        tokens = folder / "tokens"
-        tokens.touch(0o600)
-        tokens.write_text(f"{first}\n")
+        file = folder / "tokens"
+        file.touch(0o600)
+        file.write_text("".join(f"{token}\n" for token in tokens))
         python, place = installed()
-        auth = ("--ws-auth", "capability-token", "--ws-token-file", str(tokens))
+        auth = ("--ws-auth", "capability-token", "--ws-token-file", str(file))
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
             env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
@@ -200,61 +201,50 @@ def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
         )
         try:
             assert popen.stdout is not None
-            url = popen.stdout.readline().decode().strip()
-            with Wire(url, headers={"Authorization": f"Bearer {first}"}) as old:
-                old.handshake()
-                tokens.write_text(f"{second}\n")
-                popen.send_signal(signal.SIGHUP)
-                with pytest.raises(ConnectionClosed) as closed:
-                    old.receive()
-                assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
-            with Wire(url, headers={"Authorization": f"Bearer {second}"}) as new:
-                new.handshake()
-                assert "Permission denied" in new.error("fs/readFile", {"path": tokens.as_uri()})["message"]
+            yield popen, popen.stdout.readline().decode().strip(), file
         finally:
             end(popen)
+
+
+def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
+    first, second = "first-token-of-two", "second-token-of-two"
+    with serving_tokens(first) as (popen, url, tokens):
+        with Wire(url, headers={"Authorization": f"Bearer {first}"}) as old:
+            old.handshake()
+            tokens.write_text(f"{second}\n")
+            popen.send_signal(signal.SIGHUP)
+            with pytest.raises(ConnectionClosed) as closed:
+                old.receive()
+            assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+        with Wire(url, headers={"Authorization": f"Bearer {second}"}) as new:
+            new.handshake()
+            assert "Permission denied" in new.error("fs/readFile", {"path": tokens.as_uri()})["message"]
 
 
 def test_who_loses_its_token_leaves_no_thread_of_roots_behind() -> None:
     """Closing files takes threads, which are whose they are begun as."""
     gone, other = "a-token-that-is-taken-out", "a-token-that-stays"
-    with public_folder() as folder:
-        tokens = folder / "tokens"
-        tokens.touch(0o600)
-        tokens.write_text(f"{gone}\n{other}\n")
-        python, place = installed()
-        auth = ("--ws-auth", "capability-token", "--ws-token-file", str(tokens))
-        popen = subprocess.Popen(
-            [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
-            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            assert popen.stdout is not None
-            url = popen.stdout.readline().decode().strip()
-            with (
-                Wire(url, headers={"Authorization": f"Bearer {gone}"}) as old,
-                Wire(url, headers={"Authorization": f"Bearer {other}"}) as wire,
-            ):
-                old.handshake()
-                wire.handshake()
-                for number in range(8):  # one after the other: a thread or two do it
-                    old.call("fs/open", {"handleId": str(number), "path": "file:///etc/passwd"})
-                tokens.write_text(f"{other}\n")
-                popen.send_signal(signal.SIGHUP)
-                with pytest.raises(ConnectionClosed):
-                    old.receive()
-                users = {
-                    (task / "status").read_text().partition("\nUid:")[2].split("\n")[0].split()[3]
-                    for task in Path(f"/proc/{popen.pid}/task").iterdir()
-                }
-                assert users == {str(NOBODY)}
-                for _ in range(16):
-                    said = wire.error("fs/readFile", {"path": tokens.as_uri()})["message"]
-                    assert "Permission denied" in said
-        finally:
-            end(popen)
+    with (
+        serving_tokens(gone, other) as (popen, url, tokens),
+        Wire(url, headers={"Authorization": f"Bearer {gone}"}) as old,
+        Wire(url, headers={"Authorization": f"Bearer {other}"}) as wire,
+    ):
+        old.handshake()
+        wire.handshake()
+        for number in range(8):  # one after the other: a thread or two do it
+            old.call("fs/open", {"handleId": str(number), "path": "file:///etc/passwd"})
+        tokens.write_text(f"{other}\n")
+        popen.send_signal(signal.SIGHUP)
+        with pytest.raises(ConnectionClosed):
+            old.receive()
+        users = {
+            (task / "status").read_text().partition("\nUid:")[2].split("\n")[0].split()[3]
+            for task in Path(f"/proc/{popen.pid}/task").iterdir()
+        }
+        assert users == {str(NOBODY)}
+        for _ in range(16):
+            said = wire.error("fs/readFile", {"path": tokens.as_uri()})["message"]
+            assert "Permission denied" in said
 
 
 def test_root_removes_its_own_socket_at_the_end() -> None:

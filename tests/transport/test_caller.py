@@ -15,6 +15,7 @@ import pytest
 from outfitter.system import LINUX
 from outfitter.transport import linuxpeer
 from outfitter.transport.caller import SocketCaller, peers, source_of
+from tests.support.tools import missing
 
 OTHER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -82,7 +83,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     elif name == "sock_diag":
         linuxpeer.get_ready()
         if linuxpeer._asking is None:
-            pytest.skip("netlink is not allowed here")
+            missing("a kernel with sock_diag", "load it, and allow AF_NETLINK sockets")
         monkeypatch.setattr(linuxpeer, "_look_up", lambda *ends: (None, 0))
     return name
 
