@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -70,6 +71,23 @@ async def test_signal_is_the_one_that_ended_the_command(client: Client, way: Way
     signals = [(await client.shell(text)).signal for text in ("kill -9 $$", "exit 137", "exit 1")]
     # The stock server has no other word for it than the exit code.
     assert signals == ["KILL", None if way.ours else "KILL", None]
+
+
+@over_every_way
+async def test_calls_of_a_client_that_is_closed_have_no_result(client: Client, way: Way) -> None:
+    """They would have one: killed, without the output that was dropped."""
+    begun = Counter[str]()
+    calls = [
+        asyncio.ensure_future(
+            client.shell("echo begun; exec sleep 60", on_output=lambda event: begun.update([event.stream]))
+        )
+        for _ in range(20)
+    ]
+    while begun.total() < len(calls):
+        await asyncio.sleep(0.01)
+    await client.aclose()
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert {repr(one) for one in done} == {repr(SessionExpired("the client is closed"))}
 
 
 def over_sockets(scenario: Callable[[Way], Coroutine[Any, Any, None]]) -> Callable[[Way], None]:

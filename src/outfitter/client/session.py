@@ -13,8 +13,16 @@ import secrets
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ..core.recovery import CONNECTED, FAILED
-from ..errors import CapabilityMissing, Disconnected, InvalidParams, Malformed, OutfitterError, SettingInvalid
+from ..core.recovery import CLIENT_CLOSED, CONNECTED, FAILED
+from ..errors import (
+    CapabilityMissing,
+    Disconnected,
+    InvalidParams,
+    Malformed,
+    OutfitterError,
+    SessionExpired,
+    SettingInvalid,
+)
 from ..protocol import uri
 from ..protocol.http import BodyNotice
 from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
@@ -193,6 +201,7 @@ class RemoteSession:
         running = [one for one in feeds if not one.kept and not one.over]
         for one in feeds:
             one.abandon()  # output that nobody takes must not hold up the answers
+            one.fail(SessionExpired(CLIENT_CLOSED))  # else whoever reads would take that for the end
         if (running or self._cleaning) and self.link.failure is None:
             try:
                 async with asyncio.timeout(_CLOSE_SECONDS):

@@ -35,6 +35,9 @@ TABLE: dict[tuple[str, str], str] = {
 }
 
 
+CLIENT_CLOSED = "the client is closed"  # to whoever waits, or asks later
+
+
 class Recovery:
     """Where one client is in the table, and what it does next."""
 
@@ -121,7 +124,7 @@ class Recovery:
             self.failure = error or self.failure
         else:
             self._move(CLOSED)
-            self.failure = error or SessionExpired("the client is closed")
+            self.failure = error or SessionExpired(CLIENT_CLOSED)
 
     def _move(self, event: str) -> None:
         self.state = TABLE[self.state, event]
