@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,28 @@ def test_errors_are_those_of_the_client(shared: SharedClient) -> None:
             await shared.run("echo hi")
 
     asyncio.run(use())
+
+
+def test_the_clients_own_thread_does_not_wait_for_itself() -> None:
+    """In a callback or in `do`: neither that call nor any later one would end."""
+    client = outfitter.shared()
+    errors: list[outfitter.OutfitterError] = []
+
+    def refused(call: Callable[[], object]) -> None:
+        with pytest.raises(outfitter.OutfitterError, match="client's own thread") as caught:
+            call()
+        errors.append(caught.value)
+
+    async def work(inner: Client) -> None:
+        refused(client.close)
+        with pytest.raises(outfitter.OutfitterError, match="client's own thread"):
+            await client.aclose()
+        assert (await client.run(["echo", "hi"])).text == "hi\n"
+
+    client.run(["echo", "hi"], on_output=lambda _: refused(client.run(["true"]).result)).result(30 * SECOND)
+    client.do(work).result(30 * SECOND)
+    client.close()
+    assert [error.slug for error in errors] == ["refused", "refused"]
 
 
 def test_cancelled_wait_ends_the_command(shared: SharedClient, tmp_path: Path) -> None:

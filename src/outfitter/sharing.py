@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from .blocking import FORKED
 from .client.files import Files
 from .environments.file import LOCAL
-from .errors import SessionExpired
+from .errors import Refused, SessionExpired
 from .opening import connect
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ class Pending(Generic[T]):
     An `await` that is cancelled cancels the call.
     """
 
-    def __init__(self, future: Future[T]) -> None:
+    def __init__(self, future: Future[T], thread: threading.Thread) -> None:
         self._future = future
+        self._thread = thread  # where the call is under way
 
     def __await__(self) -> Generator[Any, None, T]:
         # A cancelled wait cancels the call, with the effects that this has there.
@@ -53,8 +54,11 @@ class Pending(Generic[T]):
             print(client.run(["true"]).result(timeout=60).ok)  # True
             client.close()
 
-        Raises TimeoutError after `timeout` seconds; the call then goes on.
+        Raises TimeoutError after `timeout` seconds; the call then goes on. Refused in a callback of the
+        client and in `do`, where it would wait for itself: await it there.
         """
+        if not self._future.done():
+            _refuse_on(self._thread)
         return self._future.result(timeout)
 
     def cancel(self) -> None:
@@ -199,10 +203,11 @@ class SharedClient:
             client = outfitter.shared()
             client.close()
 
-        A call that is under way raises SessionExpired.
+        A call that is under way raises SessionExpired. Refused in a callback of the client and in `do`.
         """
         if os.getpid() != self._pid:
             return  # there is nothing of it in a fork
+        _refuse_on(self._thread)
         with self._lock:
             if self._closed:
                 return
@@ -220,11 +225,12 @@ class SharedClient:
 
         The loop goes on meanwhile.
         """
+        _refuse_on(self._thread)
         await asyncio.to_thread(self.close)
 
     def _begin(self, work: Callable[[Client], Coroutine[Any, Any, T]] | None) -> Pending[Any]:
         told = self._end() if work is None else self._do(work)
-        return Pending(asyncio.run_coroutine_threadsafe(told, self._loop))
+        return Pending(asyncio.run_coroutine_threadsafe(told, self._loop), self._thread)
 
     # On the thread
 
@@ -255,6 +261,14 @@ class SharedClient:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await self._loop.shutdown_default_executor()
+
+
+def _refuse_on(thread: threading.Thread) -> None:
+    if threading.current_thread() is thread:
+        raise Refused(
+            "this is the client's own thread, which would wait for itself: await calls here, and close "
+            "the client elsewhere"
+        )
 
 
 def shared(
