@@ -11,6 +11,7 @@ import pytest
 import outfitter
 from outfitter.client.connection import MAX_AHEAD
 from outfitter.client.feed import Events
+from outfitter.client.process import RemoteProcess
 from outfitter.core.events import Exited, Output
 from outfitter.errors import (
     InvalidParams,
@@ -411,6 +412,112 @@ async def test_reader_that_does_not_read_holds_the_connection_back(peer: Peer) -
         if isinstance(event, Output):
             total += len(event.data)
     assert (total, peer.far.buffered) == (size * count, 0)
+
+
+MIB = 1 << 20
+
+
+async def flooded(peer: Peer) -> tuple[RemoteProcess, str]:
+    """A process that nobody reads, which the client has just asked to hold."""
+    peer.offer("processHold")
+    process, ident = await peer.started()
+    for seq in range(1, 10):
+        peer.output(ident, seq, bytes(MIB))
+    assert await told(peer) == (ident, True)
+    return process, ident
+
+
+async def told(peer: Peer) -> tuple[str, bool]:
+    """What the client has told to hold, or not."""
+    request = await peer.request("process/hold")
+    peer.answer(request, {})
+    assert list(request["params"]) == ["processId", "held"]
+    return request["params"]["processId"], request["params"]["held"]
+
+
+@with_a_peer()
+async def test_process_that_nobody_reads_is_held_alone(peer: Peer) -> None:
+    process, ident = await flooded(peer)
+    # Others go on, and are held only if they have more than a little waiting.
+    other, other_ident = await peer.started()
+    peer.output(other_ident, 1, bytes(256 << 10))
+    assert await anext(aiter(other)) == Output("stdout", bytes(256 << 10))
+    peer.output(other_ident, 2, bytes((256 << 10) + 1))
+    assert await told(peer) == (other_ident, True)
+    assert await anext(aiter(other)) == Output("stdout", bytes((256 << 10) + 1))
+    assert await told(peer) == (other_ident, False)
+    # Read down to half of what may wait, it comes again.
+    output = aiter(process)
+    for _ in range(4):
+        await anext(output)
+    assert (peer.session.waiting, peer.requests) == (5 * MIB, [])
+    await anext(output)
+    assert await told(peer) == (ident, False)
+    for _ in range(4):
+        await anext(output)
+    assert (peer.session.waiting, peer.requests) == (0, [])
+
+
+@with_a_peer()
+async def test_held_processes_that_send_on_hold_the_connection_back_at_last(peer: Peer) -> None:
+    process, ident = await flooded(peer)
+    for seq in range(10, 80):
+        peer.output(ident, seq, bytes(MIB))
+    for _ in range(300):
+        await asyncio.sleep(0)
+    assert not process.closed
+    assert 64 * MIB < peer.session.waiting < 66 * MIB
+
+
+@with_a_peer()
+async def test_end_of_a_held_process_needs_no_more_words(peer: Peer) -> None:
+    process, ident = await flooded(peer)
+    peer.exited(ident, 10)
+    peer.closed(ident, 11)
+    while not process.closed:
+        await asyncio.sleep(0)
+    assert len(await events(process)) == 10
+    asking = asyncio.ensure_future(peer.client.status())
+    peer.answer(await peer.request("environment/status"), {"status": "ready"})
+    assert await asking == "ready"
+
+
+@with_a_peer()
+async def test_output_that_is_discarded_is_not_held(peer: Peer) -> None:
+    process, ident = await flooded(peer)
+    process.discard()
+    assert await told(peer) == (ident, False)
+
+
+@with_a_peer()
+async def test_process_that_is_left_to_itself_is_not_held(peer: Peer) -> None:
+    process, ident = await flooded(peer)
+    peer.exited(ident, 10)
+    process._feed.linger(0)
+    assert await told(peer) == (ident, False)
+
+
+@with_a_peer()
+async def test_process_that_cannot_be_followed_is_not_held(peer: Peer) -> None:
+    process, ident = await flooded(peer)
+    process._feed.fail(OutputLost("a hole"))
+    assert await told(peer) == (ident, False)
+
+
+@with_a_peer(resumable=True)
+async def test_new_connection_hears_what_is_held(peer: Peer) -> None:
+    process, ident = await flooded(peer)
+    quiet, _ = await peer.started()
+    peer.cut()
+    request = await peer.request("initialize")
+    peer.answer(request, {"sessionId": "s"})
+    await peer.request("initialized")
+    none = {"chunks": [], "exited": False, "exitCode": None, "closed": False, "failure": None}
+    for _ in (process, quiet):
+        read = await peer.request("process/read")
+        peer.answer(read, {**none, "nextSeq": read["params"]["afterSeq"] + 1})
+    assert await told(peer) == (ident, True)
+    assert peer.requests == []
 
 
 @with_a_peer()

@@ -928,11 +928,12 @@ async def test_command_can_be_ended_while_the_limit_is_reached(client: Client, w
 @over_every_way
 async def test_output_that_nobody_takes_is_held_back_and_then_arrives_whole(client: Client, way: Way) -> None:
     size = 64 << 20
+    bound = (32 if way.ours else 9) << 20  # our server sends on until it hears of it
     process = await client.start(["sh", "-c", f"yes | head -c {size}"])
     while client._session.waiting <= 8 << 20:  # what it may hold before it stops reading
         await asyncio.sleep(0.01 * SECOND)
     await asyncio.sleep(0.3 * SECOND)  # an absence has no event
-    assert client._session.waiting < 9 << 20
+    assert client._session.waiting < bound
     most = total = 0
     async for event in process:
         if isinstance(event, Output):
@@ -940,7 +941,27 @@ async def test_output_that_nobody_takes_is_held_back_and_then_arrives_whole(clie
             total += len(event.data)
             most = max(most, client._session.waiting)
     assert (total, process.exit_code, client._session.waiting) == (size, 0, 0)
-    assert most < 9 << 20
+    assert most < bound
+
+
+@over_every_way
+async def test_output_that_nobody_takes_is_in_nobodys_way(client: Client, way: Way) -> None:
+    if not way.ours:  # it cannot hold one command back
+        assert not client.offers("processHold")
+        return
+    size = 16 << 20
+    floods = [await client.start(["sh", "-c", f"yes {n} | head -c {size}"]) for n in range(4)]
+    while client._session.waiting <= 8 << 20:
+        await asyncio.sleep(0.01 * SECOND)
+    await asyncio.sleep(0.3 * SECOND)  # what is under way comes
+    big = await client.run(["sh", "-c", f"yes | head -c {size}"])
+    assert (big.exit_code, len(big.stdout)) == (0, size)
+    assert client._session.waiting < 32 << 20
+    for number, flood in enumerate(floods):
+        parts = [event.data async for event in flood if isinstance(event, Output)]
+        assert b"".join(parts) == b"%d\n" % number * (size // 2)
+        assert flood.exit_code == 0
+    assert client._session.waiting == 0
 
 
 @over_every_way

@@ -490,6 +490,7 @@ def test_errors_never_tell_of_other_sessions(server: Server) -> None:
             ("process/read", {}),
             ("process/attach", {}),
             ("process/resize", {"size": {"rows": 10, "cols": 10}}),
+            ("process/hold", {"held": True}),
         ]
         for method, params in probes:
             there = mine.error(method, {"processId": "secret-process", **params})

@@ -18,6 +18,7 @@ from outfitter.protocol.fields import Fields
 from outfitter.protocol.process import (
     AttachParams,
     ExitedNotice,
+    HoldParams,
     Notices,
     ReadParams,
     ReadResult,
@@ -290,7 +291,16 @@ def test_the_only_signal_is_interrupt() -> None:
 
 @pytest.mark.parametrize(
     "params",
-    [StartParams, ReadParams, WriteParams, SignalParams, TerminateParams, ResizeParams, AttachParams],
+    [
+        StartParams,
+        ReadParams,
+        WriteParams,
+        SignalParams,
+        TerminateParams,
+        ResizeParams,
+        HoldParams,
+        AttachParams,
+    ],
 )
 @pytest.mark.parametrize("value", [None, [], "p", 1])
 def test_params_are_an_object(params: Any, value: object) -> None:
@@ -328,6 +338,7 @@ requests = st.one_of(
     st.builds(SignalParams, texts),
     st.builds(TerminateParams, texts, unsigned),
     st.builds(ResizeParams, texts, sizes),
+    st.builds(HoldParams, texts, st.booleans()),
     st.builds(AttachParams, texts, unsigned),
 )
 

@@ -39,6 +39,7 @@ def refused(error: Message, words: str) -> None:
         ("process/signal", {"processId": LONG, "signal": "interrupt"}, "processId"),
         ("process/terminate", {"processId": LONG}, "processId"),
         ("process/resize", {"processId": LONG, "size": {"rows": 1, "cols": 1}}, "processId"),
+        ("process/hold", {"processId": LONG, "held": True}, "processId"),
         ("process/attach", {"processId": LONG}, "processId"),
         ("fs/readBlock", {"handleId": LONG, "offset": 0, "len": 1}, "handleId"),
         ("fs/writeBlock", {"handleId": LONG, "offset": 0, "chunk": "YQ=="}, "handleId"),

@@ -15,6 +15,7 @@ from tests.support.wire import Message, Wire
 
 OURS = {
     "processList": True,
+    "processHold": True,
     "processResize": True,
     "processStdinEof": True,
     "processTerminateGrace": True,

@@ -151,6 +151,70 @@ def test_process_without_a_terminal_has_no_size(wire: Wire) -> None:
     assert (error["code"], error["message"]) == (-32600, "process p has no open terminal")
 
 
+# process/hold
+
+FLOOD = 1 << 20  # more than is on its way
+
+
+def hold(wire: Wire, process: str, held: bool) -> None:
+    assert wire.call("process/hold", {"processId": process, "held": held}) == {}
+
+
+def test_held_process_says_nothing_and_the_others_go_on(wire: Wire) -> None:
+    wire.start("p", ["/bin/cat"], pipeStdin=True)
+    hold(wire, "p", True)
+    hold(wire, "p", True)  # it is, already
+    wire.call("process/write", write("p", b"hidden\n", "1", eof=True))
+    wire.start("q", ["/bin/echo", "hi"])
+    wire.closed("q")
+    # Its end is told, too.
+    wire.until(lambda m: m["method"] == "process/exited" and m["params"]["processId"] == "p")
+    assert (wire.output("q"), wire.output("p")) == (b"hi\n", b"")
+    hold(wire, "p", False)
+    wire.closed("p")
+    assert wire.output("p") == b"hidden\n"
+    hold(wire, "p", True)  # of an ended one: nothing
+    hold(wire, "p", False)
+
+
+def test_held_process_waits_and_loses_nothing(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", f"read go; yes | head -c {4 * FLOOD}; echo end >&2"], pipeStdin=True)
+    hold(wire, "p", True)
+    wire.call("process/write", write("p", b"\n", "1"))
+    assert wire.call("process/read", {"processId": "p", "afterSeq": 0, "waitMs": 300})["chunks"] == []
+    hold(wire, "p", False)
+    wire.closed("p")
+    assert (len(wire.output("p", "stdout")), wire.output("p", "stderr")) == (4 * FLOOD, b"end\n")
+
+
+def test_held_terminal_can_be_ended(wire: Wire) -> None:
+    wire.start("p", ["/bin/cat", "/dev/zero"], tty=True)
+    hold(wire, "p", True)
+    assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
+    assert wire.exit_code("p") == 137
+    wire.closed("p")
+
+
+def test_hold_ends_with_its_connection(server: Server) -> None:
+    with Wire(server.url) as first:
+        session_id = first.handshake()["sessionId"]
+        first.start("p", ["/bin/cat"], pipeStdin=True)
+        hold(first, "p", True)
+        first.call("process/write", write("p", b"said\n", "1"))
+    with Wire(server.url) as second:
+        second.handshake(session_id)
+        # Whether it was read before, or is now.
+        read = {"processId": "p", "afterSeq": 0, "waitMs": int(1000 * SECOND)}
+        assert [chunk["chunk"] for chunk in second.call("process/read", read)["chunks"]] == [b64(b"said\n")]
+        second.call("process/terminate", {"processId": "p"})
+        second.closed("p")
+
+
+def test_unknown_process_is_not_held(wire: Wire) -> None:
+    error = wire.error("process/hold", {"processId": "p", "held": True})
+    assert (error["code"], error["message"]) == (-32600, "unknown process id p")
+
+
 # End of input (rows 13, 14; X6)
 
 

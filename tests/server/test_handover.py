@@ -39,6 +39,7 @@ SESSION_LEFT = {
     "_waiting_bytes",
     "_answering_writes",
     "_paused",
+    "_held",
     "_catching_up",
     "_ended",
 }

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .connection import ClientConnection
     from .session import Decide, RemoteSession
 
+# Output of one process that waits for its caller: above it, the process is held back when much waits in all.
+# Small beside that, so that hundreds that nobody reads leave room for others.
+_SHARE_BYTES = 256 << 10
 # A process that says nothing is asked after one look at it, then after 2, 4, 8, ... so many: five minutes.
 _LONGEST_QUIET = 32
 
@@ -81,6 +84,7 @@ class ProcessFeed:
     """What the session tells of a process: its events in order, each once, across connections."""
 
     _queued = 0  # bytes of output that wait; the class's, as Ctrl-C may come before `__init__`
+    _held = False  # the server leaves the rest where it is
 
     def __init__(
         self, session: RemoteSession, process_id: str, on_waiting: Callable[[str], object] | None = None
@@ -163,6 +167,20 @@ class ProcessFeed:
         """Keeps count of output that waits for the caller."""
         self._queued += change
         self._session.queued(change)
+        if self._held or self._queued > _SHARE_BYTES:
+            self._mind_the_room()
+
+    def _mind_the_room(self) -> None:
+        """A process that nobody reads is held back alone: what others print is behind its output."""
+        if self._held:
+            if self._queued <= _SHARE_BYTES // 2 or not self._session.crowded(1 / 2):
+                self._hold(False)
+        elif not self.over and self._session.crowded():
+            self._hold(True)
+
+    def _hold(self, on: bool) -> None:
+        self._held = on
+        self._session.hold(self.process_id, on)
 
     async def settle(self) -> None:
         """After the last event."""
@@ -204,6 +222,8 @@ class ProcessFeed:
             self.closed = True
             self._session.processes.pop(self.process_id, None)
             self.news.set()
+            if self._held:
+                self._hold(False)
 
     async def _ask_denied(self) -> None:
         """A server that did not say whether its sandbox interfered is asked, once."""
@@ -256,6 +276,7 @@ class ProcessFeed:
         for event in events:
             if isinstance(event, Closed):
                 self.closed = True
+                self._held = False
                 continue
             if isinstance(event, Exited):
                 self._know_exit(event)
@@ -282,6 +303,8 @@ class ProcessFeed:
         if not self.over:
             self._failure = error
             self.news.set()
+            if self._held:
+                self._hold(False)
 
     # Making up for what was missed
 
@@ -304,6 +327,8 @@ class ProcessFeed:
             self._cannot_follow(error)
         finally:
             self._reading -= 1
+        if self._held:  # the new connection's server does not know
+            self._hold(True)
         self._mind_the_gap()
 
     def _mind_the_gap(self) -> None:

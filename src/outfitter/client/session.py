@@ -26,7 +26,7 @@ from ..errors import (
 from ..protocol import uri
 from ..protocol.http import BodyNotice
 from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
-from ..protocol.process import TerminateParams
+from ..protocol.process import HoldParams, TerminateParams
 from ..protocol.session import InfoResult
 from ..protocol.watching import ChangedNotice
 from .answers import NetworkTarget, plain
@@ -89,11 +89,13 @@ if TYPE_CHECKING:
         def fail(self, error: OutfitterError) -> None: ...
 
 
-# Output received but not yet taken by the caller. Above this the connection is not read, so a caller
-# that does not iterate slows the command down instead of filling memory.
+# Output received but not yet taken by the caller. Above this, the server holds processes back that nobody
+# reads, so a caller that does not iterate slows the command down instead of filling memory. Where the server
+# cannot do that, the connection is not read.
 _QUEUED_BYTES = 8 << 20
-# While a call waits for its answer, which may stand behind such output, everything is read up to this.
-_QUEUED_BYTES_CALLING = 64 << 20
+# While a call waits for its answer, which may stand behind such output, or where processes are held back,
+# everything is read up to this.
+_QUEUED_BYTES_MORE = 64 << 20
 # How often it is looked for processes of which nothing was heard since: the notice of an end may be lost, and
 # no later one would show the gap. Not a sign of life: the transport asks for that.
 LOOK_SECONDS = 10.0
@@ -393,13 +395,25 @@ class RemoteSession:
         if self._on_state is not None:
             self._on_state(state)
 
+    def crowded(self, part: float = 1.0) -> bool:
+        """Whether so much output waits that processes which nobody reads are to be held back, and can be."""
+        return self.waiting > part * _QUEUED_BYTES and self.offers("processHold")
+
+    def hold(self, process_id: str, on: bool) -> None:
+        """Lets the server keep the output of a process, or send it again."""
+        if self.link.failure is None:
+            self._in_background(self.link.clean_up("process/hold", HoldParams(process_id, on).encode()))
+
     def queued(self, change: int) -> None:
         """Keeps count of output that waits for its reader; holds the connection back above the bound."""
         self.waiting += change
+        if self.waiting <= _QUEUED_BYTES and not self._held:
+            return
         connection = self.link.connection
         if connection is None:
             return
-        bound = _QUEUED_BYTES_CALLING if self._calls else _QUEUED_BYTES
+        more = self._calls or self.offers("processHold")
+        bound = _QUEUED_BYTES_MORE if more else _QUEUED_BYTES
         if self._held and self.waiting <= bound // 2:
             self._held = False
             connection.transport.resume_reading()

@@ -72,6 +72,7 @@ METHODS: dict[str, Method] = {
         Method("process/signal", "process.SignalParams", "results.Done", "exec", "process.signal", "processSignals"),
         Method("process/terminate", "process.TerminateParams", "process.TerminateResult", "exec", "process.terminate", "processTerminateGrace"),
         Method("process/resize", "process.ResizeParams", "results.Done", "exec", "process.resize", "processResize"),
+        Method("process/hold", "process.HoldParams", "results.Done", "exec", "process.hold", "processHold"),
         Method("process/list", "environment.NoParams", "process.ListResult", "exec", "process.list_processes", "processList"),
         Method("process/attach", "process.AttachParams", "process.ProcessSummary", "exec", "process.attach", "processList"),
         Method("fs/readFile", "filesystem.FileParams", "fileresults.FileResult", "filesystem", "filesystem.read_file"),

@@ -306,6 +306,14 @@ class ResizeParams(Shape):
 
 
 @shape()
+class HoldParams(Shape):
+    """process/hold (ours): send no more of its output, or send it again."""
+
+    process_id: str = member(Fields.ident)
+    held: bool
+
+
+@shape()
 class AttachParams(Shape):
     """process/attach (ours): send the retained events after `after_seq` again, then the live ones."""
 

@@ -125,6 +125,7 @@ class Session:
         self._answering_writes = False
         self._paused: set[Process] = set()
         self._catching_up: set[Process] = set()
+        self._held: set[Process] = set()  # by the client, which has enough of their output for now
         self._closed: deque[tuple[float, Process]] = deque()
         self._forgetting: Timer | None = None
         # Commands that outlive their client: for how many seconds while they run, and until when they can be
@@ -193,6 +194,8 @@ class Session:
         self._waiting_bytes = 0
         self._caught_up(list(self._catching_up))
         self.resume_output()
+        for process in list(self._held):
+            self.hold(process, False)
 
     def freeze(self) -> None:
         """Leaves output in the pipes until a client is back, or `thaw`.
@@ -202,6 +205,7 @@ class Session:
         self.frozen = True
         self._catching_up.clear()
         self._paused.clear()
+        self._held.clear()
         for process in self.processes.values():
             if not process.closed:
                 process.hold()
@@ -219,6 +223,16 @@ class Session:
             paused, self._paused = self._paused, set()
             for process in paused:
                 process.resume()
+
+    def hold(self, process: Process, on: bool) -> None:
+        """Leaves the output of one process in its pipes, or reads it again. Ends with the connection."""
+        if not on:
+            self._held.discard(process)
+            if process not in self._catching_up and not self.frozen:
+                process.resume()
+        elif not process.closed:
+            self._held.add(process)
+            process.hold()
 
     # Processes
 
@@ -297,6 +311,8 @@ class Session:
         if connection is not None and connection.full:
             self._paused.add(process)
             return 0
+        if process in self._held:  # somebody else has let it read on
+            return 0
         return self._registry.pace.appetite()
 
     def much(self, fd: int) -> None:
@@ -314,6 +330,7 @@ class Session:
             self._registry.closed(process)
             self._paused.discard(process)
             self._catching_up.discard(process)
+            self._held.discard(process)
             if self._networks:
                 self._end_network(process)
             del self._notices[process]

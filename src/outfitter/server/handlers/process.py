@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...protocol.environment import NoParams
     from ...protocol.process import (
         AttachParams,
+        HoldParams,
         ReadParams,
         ReadResult,
         ResizeParams,
@@ -133,6 +134,12 @@ def resize(call: Call, params: ResizeParams) -> Done:
     process = call.session.get(params.process_id)
     if not process.resize(params.size.rows, params.size.cols):
         raise Refused(f"process {params.process_id} has no open terminal")
+    return DONE
+
+
+def hold(call: Call, params: HoldParams) -> Done:
+    session = call.session
+    session.hold(session.get(params.process_id), params.held)
     return DONE
 
 
