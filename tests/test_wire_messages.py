@@ -70,6 +70,7 @@ ORDER = (
     "fs/remove",
     "http/request",
     "http/cancel",
+    "http/hold",
 )
 STORY = (*ORDER, *sorted(set(METHODS) - {"initialize", *ORDER}))
 # What these hold inside depends on the machine's variables: only their own members are compared.
@@ -106,6 +107,7 @@ FIXED = (
     "fs/remove",
     "http/request",
     "http/cancel",
+    "http/hold",
 )
 EXAMPLE = "file:///tmp/outfitter-example"  # where the files of the examples are said to be
 

@@ -102,6 +102,35 @@ async def test_request_that_is_given_up_is_ended(peer: Peer) -> None:
     peer.answer(cancelled, {"cancelled": True})
 
 
+@with_a_peer()
+async def test_stream_that_nobody_reads_is_held_alone(peer: Peer) -> None:
+    for capability in ("httpHeaderEnvVars", "httpCancel", "httpHold", "processHold"):
+        peer.offer(capability)
+    asking = asyncio.ensure_future(peer.client.http.stream("GET", "http://localhost/"))
+    asked = await peer.request("http/request")
+    ident = asked["params"]["requestId"]
+    peer.answer(asked, {"status": 200, "headers": [], "bodyBase64": ""})
+    stream = await asking
+    for seq in range(1, 10):
+        peer.say(BodyNotice(ident, seq, bytes(1 << 20), False).message())
+    held = await peer.request("http/hold")
+    assert held["params"] == {"requestId": ident, "held": True}
+    peer.answer(held, {})
+    await peer.started()  # all the same
+    pieces = aiter(stream)
+    for _ in range(5):
+        await anext(pieces)
+    held = await peer.request("http/hold")
+    assert held["params"] == {"requestId": ident, "held": False}
+    peer.answer(held, {})
+    for seq in range(10, 15):
+        peer.say(BodyNotice(ident, seq, bytes(1 << 20), False).message())
+    peer.answer(await peer.request("http/hold"), {})
+    stream.close()  # which says all that is to be said
+    peer.answer(await peer.request("http/cancel"), {"cancelled": True})
+    assert (peer.session.waiting, peer.requests) == (0, [])
+
+
 def test_body_that_nobody_can_read_any_more_does_not_count(server: Server, origin: RawOrigin) -> None:
     """It holds the connection back while it waits for its reader, and there is none."""
 

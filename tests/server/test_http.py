@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.certificates import authority, server_pair
 from tests.support.http2 import LARGE, http2_origin
-from tests.support.machine import PROC, status, wait_until
+from tests.support.machine import PROC, SECOND, status, wait_until
 from tests.support.rawhttp import CLOSE, HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
 from tests.support.tunnel import TunnelProxy, tunnel_proxy
@@ -190,6 +190,33 @@ def test_lost_connection_ends_its_requests(server: Server, origin: RawOrigin) ->
     gone.get(timeout=20)
     thread.join()
     listener.close()
+
+
+def test_held_stream_waits_and_the_others_go_on(wire: Wire, origin: RawOrigin) -> None:
+    faucet = Faucet(64 << 20)
+    try:
+        begun = wire.request("http/request", params(faucet.url, streamResponse=True))
+        assert (
+            wire.call("http/hold", {"requestId": "r", "held": True}) == {}
+        )  # most often before its first piece
+        before = len(wire.notices)
+        assert wire.answer(begun)["result"]["status"] == 200
+        with pytest.raises(TimeoutError):  # when all that was on its way is here
+            while not wire.receive(SECOND)["params"]["done"]:
+                pass
+        said = len(wire.notices)
+        assert said <= before + 1
+        wire.start("p", ["/bin/sh", "-c", "head -c 16777216 /dev/zero"])  # which fills the connection
+        events = wire.closed("p")
+        assert len(wire.notices) == said + len(events)
+        assert wire.call("http/request", params(f"{origin.url}/ok", requestId="s"))["bodyBase64"] == "b2s="
+        assert wire.call("http/hold", {"requestId": "s", "held": True}) == {}  # it is over
+        assert wire.call("http/hold", {"requestId": "r", "held": False}) == {}
+        told = deltas(wire)
+        assert [one["seq"] for one in told] == list(range(1, len(told) + 1))
+        assert sum(len(one["deltaBase64"]) // 4 * 3 for one in told) >= 64 << 20
+    finally:
+        faucet.close()
 
 
 def test_cancel_ends_what_was_not_answered(wire: Wire, origin: RawOrigin) -> None:

@@ -14,6 +14,7 @@ from ..protocol import process as wire
 from ..protocol.environment import WaitingNotice
 from ..protocol.network import DecisionNotice
 from .answers import NetworkDecision, plain
+from .unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from .connection import ClientConnection
     from .session import Decide, RemoteSession
 
-# Output of one process that waits for its caller: above it, the process is held back when much waits in all.
-# Small beside that, so that hundreds that nobody reads leave room for others.
-_SHARE_BYTES = 256 << 10
 # A process that says nothing is asked after one look at it, then after 2, 4, 8, ... so many: five minutes.
 _LONGEST_QUIET = 32
 
@@ -83,9 +81,6 @@ class Events:
 class ProcessFeed:
     """What the session tells of a process: its events in order, each once, across connections."""
 
-    _queued = 0  # bytes of output that wait; the class's, as Ctrl-C may come before `__init__`
-    _held = False  # the server leaves the rest where it is
-
     def __init__(
         self, session: RemoteSession, process_id: str, on_waiting: Callable[[str], object] | None = None
     ) -> None:
@@ -106,6 +101,9 @@ class ProcessFeed:
         self.kept_output: dict[str, bytearray] = {}  # taken by readers, and not given to their callers yet
         self.kept_waiting: dict[str, int] = {}  # bytes of it, by the reader of another stream: they count
         self.write_prefix = ""
+        self.unread = Unread(
+            session, "processHold", "process/hold", lambda on: wire.HoldParams(process_id, on).encode()
+        )
         self._session = session
         self._on_waiting = on_waiting
         self.on_network: Callable[[NetworkDecision], object] | None = None
@@ -119,10 +117,6 @@ class ProcessFeed:
         self._heard = -1  # the newest event at the last look
         self._quiet = self._patience = 1
         self._reading = 0  # reads of what was missed that are under way: an early event is no news then
-
-    def __del__(self) -> None:
-        if self._queued:  # else what nobody can take any more would hold the connection back for ever
-            self._session.dropped(self._queued)
 
     @property
     def over(self) -> bool:
@@ -150,7 +144,7 @@ class ProcessFeed:
             await self.news.wait()
         event = self.queue.popleft()
         if isinstance(event, Output):
-            self.count(-len(event.data))
+            self.unread.count(-len(event.data))
         return event
 
     @contextlib.contextmanager
@@ -162,25 +156,6 @@ class ProcessFeed:
         finally:
             self.readers -= 1
             self.news.set()
-
-    def count(self, change: int) -> None:
-        """Keeps count of output that waits for the caller."""
-        self._queued += change
-        self._session.queued(change)
-        if self._held or self._queued > _SHARE_BYTES:
-            self._mind_the_room()
-
-    def _mind_the_room(self) -> None:
-        """A process that nobody reads is held back alone: what others print is behind its output."""
-        if self._held:
-            if self._queued <= _SHARE_BYTES // 2 or not self._session.crowded(1 / 2):
-                self._hold(False)
-        elif not self.over and self._session.crowded():
-            self._hold(True)
-
-    def _hold(self, on: bool) -> None:
-        self._held = on
-        self._session.hold(self.process_id, on)
 
     async def settle(self) -> None:
         """After the last event."""
@@ -204,7 +179,7 @@ class ProcessFeed:
 
     def _drop(self) -> None:
         """What waits goes."""
-        self.count(-sum(len(event.data) for event in self.queue if isinstance(event, Output)))
+        self.unread.count(-sum(len(event.data) for event in self.queue if isinstance(event, Output)))
         self.queue.clear()
 
     def linger(self, seconds: float) -> None:
@@ -222,8 +197,7 @@ class ProcessFeed:
             self.closed = True
             self._session.processes.pop(self.process_id, None)
             self.news.set()
-            if self._held:
-                self._hold(False)
+            self.unread.end()
 
     async def _ask_denied(self) -> None:
         """A server that did not say whether its sandbox interfered is asked, once."""
@@ -239,7 +213,7 @@ class ProcessFeed:
         self.queue.clear()
         self.kept_output.clear()
         self.kept_waiting.clear()
-        self.count(-self._queued)
+        self.unread.count(-self.unread.waiting)
 
     def end(self) -> None:
         """Nobody wants the command any more: it is ended in the background."""
@@ -276,7 +250,7 @@ class ProcessFeed:
         for event in events:
             if isinstance(event, Closed):
                 self.closed = True
-                self._held = False
+                self.unread.ended()
                 continue
             if isinstance(event, Exited):
                 self._know_exit(event)
@@ -284,7 +258,7 @@ class ProcessFeed:
             elif self._abandoned:
                 continue
             else:
-                self.count(len(event.data))
+                self.unread.count(len(event.data))
             self.queue.append(event)
         if events:
             self.news.set()
@@ -303,8 +277,7 @@ class ProcessFeed:
         if not self.over:
             self._failure = error
             self.news.set()
-            if self._held:
-                self._hold(False)
+            self.unread.end()
 
     # Making up for what was missed
 
@@ -327,8 +300,7 @@ class ProcessFeed:
             self._cannot_follow(error)
         finally:
             self._reading -= 1
-        if self._held:  # the new connection's server does not know
-            self._hold(True)
+        self.unread.remind()
         self._mind_the_gap()
 
     def _mind_the_gap(self) -> None:

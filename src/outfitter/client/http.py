@@ -9,9 +9,18 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..errors import HttpFailed, OutfitterError, RemoteProtocolError
-from ..protocol.http import FOLLOW, STOP, CancelParams, HttpHeader, RequestParams, RequestResult
+from ..protocol.http import (
+    FOLLOW,
+    STOP,
+    CancelParams,
+    HoldStreamParams,
+    HttpHeader,
+    RequestParams,
+    RequestResult,
+)
 from ..record import record
 from .arguments import milliseconds
+from .unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -183,27 +192,24 @@ class Http:
 class BodyFeed:
     """What the session tells of a stream."""
 
-    _pieces: deque[bytes] = deque()  # the class's, as Ctrl-C may come before `__init__`
-
     def __init__(self, session: RemoteSession, request_id: str) -> None:
         self._session = session
         self._ident = request_id
-        self._pieces = deque()
+        self._pieces: deque[bytes] = deque()
+        self._unread = Unread(
+            session, "httpHold", "http/hold", lambda on: HoldStreamParams(request_id, on).encode()
+        )
         self._seq = 0
         self._news = asyncio.Event()
         self._over = False  # nothing more comes
         self._failure: OutfitterError | None = None
         session.streams[request_id] = self
 
-    def __del__(self) -> None:
-        if self._pieces:  # else what nobody can take any more would hold the connection back for ever
-            self._session.dropped(sum(map(len, self._pieces)))
-
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         while True:
             while self._pieces:
                 piece = self._pieces.popleft()
-                self._session.queued(-len(piece))
+                self._unread.count(-len(piece))
                 yield piece
             if self._failure is not None:
                 raise self._failure.with_traceback(None)
@@ -217,11 +223,12 @@ class BodyFeed:
         if not self._over:
             _cancel(self._session, self._ident)
         self._end()
-        self._session.queued(-sum(map(len, self._pieces)))
+        self._unread.count(-self._unread.waiting)
         self._pieces.clear()
 
     def _end(self) -> None:
         self._over = True
+        self._unread.ended()
         self._session.streams.pop(self._ident, None)
         self._news.set()
 
@@ -236,7 +243,7 @@ class BodyFeed:
             return
         if notice.delta:
             self._pieces.append(notice.delta)
-            self._session.queued(len(notice.delta))
+            self._unread.count(len(notice.delta))
             self._news.set()
         if notice.done:
             if notice.error is not None:

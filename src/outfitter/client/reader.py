@@ -64,7 +64,7 @@ class OutputReader:
     @property
     def _kept(self) -> bytearray:
         """What was taken of this stream. Its reader is here: it does not wait any more."""
-        self._feed.count(-self._feed.kept_waiting.pop(self._stream, 0))
+        self._feed.unread.count(-self._feed.kept_waiting.pop(self._stream, 0))
         return self._feed.kept_output.setdefault(self._stream, bytearray())
 
     def _take(self, size: int) -> bytes:
@@ -82,6 +82,6 @@ class OutputReader:
             if event.stream != self._stream:  # it still waits for its reader
                 waiting = self._feed.kept_waiting
                 waiting[event.stream] = waiting.get(event.stream, 0) + len(event.data)
-                self._feed.count(len(event.data))
+                self._feed.unread.count(len(event.data))
             self._feed.news.set()  # who may be another one
         return event is not None or len(self._kept) > before

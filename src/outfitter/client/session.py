@@ -26,7 +26,7 @@ from ..errors import (
 from ..protocol import uri
 from ..protocol.http import BodyNotice
 from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
-from ..protocol.process import HoldParams, TerminateParams
+from ..protocol.process import TerminateParams
 from ..protocol.session import InfoResult
 from ..protocol.watching import ChangedNotice
 from .answers import NetworkTarget, plain
@@ -396,13 +396,13 @@ class RemoteSession:
             self._on_state(state)
 
     def crowded(self, part: float = 1.0) -> bool:
-        """Whether so much output waits that processes which nobody reads are to be held back, and can be."""
-        return self.waiting > part * _QUEUED_BYTES and self.offers("processHold")
+        """Whether so much output waits that sources which nobody reads are to be held back."""
+        return self.waiting > part * _QUEUED_BYTES
 
-    def hold(self, process_id: str, on: bool) -> None:
-        """Lets the server keep the output of a process, or send it again."""
+    def hold(self, method: str, params: Json) -> None:
+        """Lets the server keep the output of a source, or send it again."""
         if self.link.failure is None:
-            self._in_background(self.link.clean_up("process/hold", HoldParams(process_id, on).encode()))
+            self._in_background(self.link.clean_up(method, params))
 
     def queued(self, change: int) -> None:
         """Keeps count of output that waits for its reader; holds the connection back above the bound."""

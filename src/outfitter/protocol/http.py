@@ -1,4 +1,4 @@
-"""Params, results and the notice of http/request, and of http/cancel (ours)."""
+"""Params, results and the notice of http/request, and of http/cancel and http/hold (ours)."""
 
 from __future__ import annotations
 
@@ -103,6 +103,14 @@ class CancelParams(Shape):
     """http/cancel (ours): ends the requests of this connection that have this id."""
 
     request_id: str = member(Fields.ident)
+
+
+@shape()
+class HoldStreamParams(Shape):
+    """http/hold (ours): send no more of a stream, or send it again."""
+
+    request_id: str = member(Fields.ident)
+    held: bool
 
 
 @shape()

@@ -98,6 +98,7 @@ METHODS: dict[str, Method] = {
         Method("environmentConfig/read", "configuration.ConfigParams", "configuration.ConfigResult", "environment config", "configuration.read", "environmentConfigRead"),
         Method("http/request", "http.RequestParams", "http.RequestResult", "http", "http.request", "httpHeaderEnvVars", "httpBackpressure"),
         Method("http/cancel", "http.CancelParams", "http.CancelResult", "http", "http.cancel", "httpCancel"),
+        Method("http/hold", "http.HoldStreamParams", "results.Done", "http", "http.hold", "httpHold"),
         Method("fs/search", "search.SearchParams", "search.SearchResult", "filesystem", "search.search", "fsSearch"),
     )
 }

@@ -77,6 +77,12 @@ class HttpRequests:
             one.end("cancelled")
         return bool(found)
 
+    def hold(self, ident: str, on: bool) -> None:
+        """Reads no more of a stream, or reads on. One that is over has nothing more to hold."""
+        stream = self.streams.get(ident)
+        if stream is not None:
+            stream.hold(on)
+
     def drained(self) -> None:
         for stream in list(self.streams.values()):
             stream.go_on()
@@ -97,6 +103,7 @@ class _Request:
         self._channel = owner.channel
         self._call: Call | None = call
         self._streams = params.stream_response
+        self._held = False  # by the client, which has enough of it for now
         self._follow = params.redirect_policy == FOLLOW
         self._seq = 0
         self._exchange: Exchange | None = None
@@ -128,7 +135,7 @@ class _Request:
     def piece(self, data: bytes) -> None:
         if self._streams:
             self._tell(encode(data))
-            if self._channel.full and self._exchange is not None:
+            if (self._channel.full or self._held) and self._exchange is not None:
                 self._exchange.pause()
             return
         try:
@@ -184,8 +191,13 @@ class _Request:
 
     def go_on(self) -> None:
         """Reads on, if there is room for what comes."""
-        if self._exchange is not None and not self._channel.full:
+        if self._exchange is not None and not self._channel.full and not self._held:
             self._exchange.resume()
+
+    def hold(self, on: bool) -> None:
+        """Reads one more piece at most, or reads on."""
+        self._held = on
+        self.go_on()
 
     def _tell(self, text: bytes, *, done: bool = False, error: str | None = None) -> None:
         """Sends a notice with a piece as base64: none is larger than a notice may be (host.http.http1)."""

@@ -1,14 +1,16 @@
-"""http/request and http/cancel: requests from this machine to other servers."""
+"""http/request, http/cancel and http/hold: requests from this machine to other servers."""
 
 from __future__ import annotations
 
 from ...core.http import prepare
 from ...protocol.http import CancelResult
+from ...protocol.results import DONE
 from ..http import HttpRequests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...protocol.http import CancelParams, RequestParams
+    from ...protocol.http import CancelParams, HoldStreamParams, RequestParams
+    from ...protocol.results import Done
     from ..call import Call, Later
 
 
@@ -21,3 +23,8 @@ def request(call: Call, params: RequestParams) -> Later:
 
 def cancel(call: Call, params: CancelParams) -> CancelResult:
     return CancelResult(call.feature(HttpRequests).cancel(params.request_id))
+
+
+def hold(call: Call, params: HoldStreamParams) -> Done:
+    call.feature(HttpRequests).hold(params.request_id, params.held)
+    return DONE
