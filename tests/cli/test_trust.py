@@ -78,6 +78,18 @@ def test_another_worktree_asks_again(user: User, project: Path) -> None:
     assert told(user, project.with_name("elsewhere")) == b"nothing\n"
 
 
+def test_as_json_what_was_allowed_is_told_as_it_is_afterwards(user: User, project: Path) -> None:
+    with (project / "outfitter.toml").open("a") as file:
+        file.write('[env]\nset = { A = "1" }\n')
+    done = user.run("trust", "--yes", "--json", str(project))
+    entries = json.loads(done.stdout)["providers"]
+    assert [(one["provider"], one["state"], one["grant"], one["why"]) for one in entries] == [
+        ("command", "trusted", "", ""),
+        ("project", "trusted", "", ""),
+    ]
+    assert json.loads(user.run("trust", "--json", str(project)).stdout)["providers"] == entries
+
+
 def test_as_json_it_is_one_object(user: User, project: Path) -> None:
     done = user.run("trust", "--json", str(project))
     [entry] = json.loads(done.stdout)["providers"]

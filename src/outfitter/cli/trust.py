@@ -46,7 +46,9 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
         if not flags["json"]:
             _print(told[-1])
         waits = entry.trust.state == "suggested" or not entry.trust.may_run
-        if waits and not _granted(contract, entry, flags):
+        if waits and _granted(contract, entry, flags):
+            told[-1] |= {"state": "trusted", "grant": "", "why": ""}
+        elif waits:
             blocked += 1
     if flags["json"]:
         print(dumps({"providers": told}))
