@@ -115,3 +115,13 @@ def test_colour_is_for_terminals_that_want_it(
     status, shown = screen.rest(screen.start(user, "env", env=env))
     assert status == 0
     assert (b"\x1b[" in shown) is coloured
+
+
+def test_directory_that_is_missing_on_the_server_has_no_environment(user: User, server: Server) -> None:
+    (user.home / "file").write_text("")
+    for name in ("missing", "file"):
+        for command in (("env",), ("env", "explain"), ("env", "export", "--json")):
+            done = user.run(*command, "--on", server.url, "--cwd", name)
+            assert (done.returncode, done.stdout) == (1, b"")
+            assert f"{user.home}/{name} is not a directory on {server.url}" in done.stderr.decode()
+    assert user.run("env", "diff", "here", server.url, "--cwd", "missing").returncode == 2

@@ -11,7 +11,7 @@ import os
 from ...contract import answers
 from ...contract.contract import contract_of
 from ...env.redact import Secrets
-from ...errors import SettingInvalid
+from ...errors import NotFound, SettingInvalid
 from ...providers import inherited
 from ..patience import patiently
 from ..wishes import asked, client_contract, client_policy, launch_kind
@@ -136,12 +136,21 @@ def there(target: Target, question: Callable[[Client], Awaitable[_T]]) -> _T:
 async def as_for_run(client: Client, target: Target, cwd: str | None) -> str | None:
     """Has the server answer for commands of `outfitter run`; returns where they run. Raises OutfitterError.
 
-    On a server of ours, on this machine, they run where we are, in the environment that is configured.
+    On a server of ours, on this machine, they run where we are, in the environment that is configured. No
+    command runs in a directory that is missing there, so there is no answer for one.
     """
     from .. import base
 
     await base.agree(client, target, None, compare=False)
-    return base.directory(client, target, cwd)
+    folder = base.directory(client, target, cwd)
+    if folder is not None:
+        try:
+            is_folder = (await client.files.stat(folder)).is_directory
+        except NotFound:
+            is_folder = False
+        if not is_folder:
+            raise SettingInvalid(f"{folder} is not a directory on {target.name}")
+    return folder
 
 
 async def _wire(client: Client, target: Target, flags: Flags) -> dict[str, Any]:
