@@ -92,6 +92,25 @@ def test_server_explains_for_the_agents_own_kind(user: User) -> None:
     assert b"QUIET" in shown.stdout
 
 
+def test_diff_compares_environments_of_the_kind(user: User) -> None:
+    config, run = user.home / "elsewhere", {"RUN_ID": "1"}
+    launched = {**run, "OUTFITTER_LAUNCH_KIND": "skill"}
+    env = user.env({**run, "XDG_CONFIG_HOME": str(config)})
+    with serving("outfitter", user.home, env=env) as server:
+
+        def differs(env: dict[str, str], *words: str) -> bool:
+            done = user.run("env", "diff", "--json", server.url, "here", *words, env=env)
+            return "QUIET" in {one["name"] for one in json.loads(done.stdout)["differences"]}
+
+        assert not differs(run)
+        assert differs(run, "--kind", "skill")
+        assert differs(launched)
+        assert not differs(launched, "--kind", "headless")
+        (config / "outfitter").mkdir(parents=True)
+        (config / "outfitter" / "config.toml").write_text(CONFIG)
+        assert not differs(launched)
+
+
 def test_kind_of_the_agent_does_not_keep_a_stock_server_from_running_commands(user: User) -> None:
     with serving("codex", user.home) as server:
         launched = {"OUTFITTER_LAUNCH_KIND": "skill"}

@@ -364,6 +364,7 @@ WISHES: tuple[Flag, ...] = (
     Flag("--scope", "text", "ID of the agent session whose overlay to apply.", "ID"),
     Flag("--kind", "text", "The kind of launch that the command belongs to.", "KIND"),
 )
+KIND = WISHES[-1]
 # What a command may do on its executor.
 SANDBOX: tuple[Flag, ...] = (
     Flag(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..flags import CWD, ENV, ENV_EXPLAIN, JSON, VALUES, WHERE, WISHES, Flag
+from ..flags import CWD, ENV, ENV_EXPLAIN, JSON, KIND, VALUES, WHERE, WISHES, Flag
 from ..options import has
 
 # As in env.export, which need not be imported for a list of words.
@@ -76,7 +76,7 @@ def explain_command(names: tuple[str, ...], **flags: Any) -> int:
 
 
 @env_group.command("diff")
-@has(*WHERE[1:], CWD, VALUES[0], JSON)
+@has(*WHERE[1:], CWD, KIND, VALUES[0], JSON)
 @click.argument("a", shell_complete=_places)
 @click.argument("b", shell_complete=_places)
 def diff_command(a: str, b: str, **flags: Any) -> int:

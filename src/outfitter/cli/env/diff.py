@@ -16,6 +16,7 @@ from ...env.fingerprint import value_digest
 from ...env.redact import Secrets
 from ...errors import OutfitterError, SettingInvalid
 from ...record import EMPTY, record, replace
+from ..wishes import launch_kind
 from . import asking
 from .output import emit, emit_json, painter, printable, say
 from .places import Compared, place
@@ -79,6 +80,7 @@ class _Comparison:
 
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
+        self._kind = flags["kind"] or launch_kind()
         self._key = os.urandom(32)
 
     def differences(self, a: Compared, b: Compared) -> list[dict[str, object]]:
@@ -119,7 +121,7 @@ class _Comparison:
         from ...contract.contract import Asked
 
         contract = self._contract
-        resolved = contract.resolve(Asked(where.path, {}))
+        resolved = contract.resolve(Asked(where.path, {}, kind=self._kind))
         if where.kind == "folder":
             return resolved
         from ...contract.snapshot import ask
@@ -162,11 +164,13 @@ class _Comparison:
     def _asked(self, where: Compared) -> _Known:
         target, show = where.target, "values" if self._flags["values"] else "names"
         assert target is not None, "it is a server"
+        from ...client.environment import EnvContract
 
         async def ask(client: Client) -> tuple[Json, Json]:
             cwd = await asking.as_for_run(client, target, self._flags["cwd"])
-            there = await client.environment(cwd=cwd, show=show, digest_key=self._key)
-            return there, await client.explain(cwd=cwd)
+            contract = EnvContract(kind=self._kind) if self._kind else None
+            there = await client.environment(cwd=cwd, contract=contract, show=show, digest_key=self._key)
+            return there, await client.explain(cwd=cwd, contract=contract)
 
         there, told = asking.there(target, ask)
         variables = there["variables"]
