@@ -132,9 +132,25 @@ def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:
     assert done.stderr.startswith(b"1 of 2 tasks have a result already\n")
     assert json.loads(out.read_text().splitlines()[-1])["id"] == "b"
     again = user.run(*args, "--resume", env=env(root))
-    assert (again.returncode, b"nothing to do" in again.stderr) == (0, True)
+    assert (again.returncode, b"nothing to do" in again.stderr) == (1, True)
     rerun = user.run(*args, "--resume", "--rerun", "failed", env=env(root))
     assert (rerun.returncode, b"1 tasks" in rerun.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("done", 0), ("failed", 1), ("cancelled", 1), ("lost", 3), ("refused", 3)]
+)
+def test_exit_code_is_also_about_results_of_an_earlier_run(
+    state: str, code: int, user: User, root: Path
+) -> None:
+    jobs = write(user, {"id": "a", "command": ["true"]}, {"id": "b", "command": ["true"]})
+    out = user.home / "results.jsonl"
+    # One of a task that is not in the file any more says nothing about this run.
+    before = (("a", state), ("b", "failed"), ("b", "done"), ("gone", "lost"))
+    out.write_text("".join(f"{json.dumps({'id': name, 'state': state})}\n" for name, state in before))
+    args = ("pool", "run", "--jobs", jobs, "--out", str(out), "--size", "1", "--resume")
+    assert user.run(*args, env=env(root)).returncode == code
+    assert user.run(*args, "--rerun", state, env=env(root)).returncode == 0
 
 
 def test_two_runs_do_not_share_a_file_of_results(user: User, root: Path) -> None:

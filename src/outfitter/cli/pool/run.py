@@ -21,7 +21,7 @@ from .metrics import metrics_server
 from .task import perform
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Collection, Iterable
 
     from ...client.client import Client
     from ...pool.map import Outcome
@@ -54,16 +54,17 @@ def run(flags: dict[str, Any]) -> int:
             out = _results(flags)
             stack.callback(_close, out)
         skipped = _skipped(flags)
-        left = sum(job_id not in skipped for job_id in ids)
-        if left < len(ids):
-            print(f"{len(ids) - left:,} of {len(ids):,} tasks have a result already", file=sys.stderr)
-        work = _Run(flags, head(source, checked), skipped, left, out)
+        earlier = [skipped[job_id] for job_id in ids if job_id in skipped]
+        left = len(ids) - len(earlier)
+        if earlier:
+            print(f"{len(earlier):,} of {len(ids):,} tasks have a result already", file=sys.stderr)
+        work = _Run(flags, head(source, checked), set(skipped), left, out)
         try:
             asyncio.run(work.run())
         except (KeyboardInterrupt, asyncio.CancelledError):
             work.cancelled()
             return TERMINATED if work.terminated else INTERRUPTED
-    return work.exit_code
+    return _exit_code([*earlier, *work.states])
 
 
 class _Run:
@@ -86,11 +87,9 @@ class _Run:
         self._most = flags["max_output"]
 
     @property
-    def exit_code(self) -> int:
-        states = self._bar.states
-        if states.get("lost") or states.get("refused"):
-            return LOST
-        return FAILED if states.get("failed") else 0
+    def states(self) -> Iterable[str]:
+        """Of the results so far, each once."""
+        return self._bar.states
 
     def _interrupt(self, task: asyncio.Task[Any], number: signal.Signals) -> None:
         self.terminated = self.terminated or number == signal.SIGTERM
@@ -177,6 +176,13 @@ class _Run:
             await asyncio.sleep(_DRAW_SECONDS)
 
 
+def _exit_code(states: Collection[str]) -> int:
+    """What came of all tasks, also of those that an earlier run did."""
+    if "lost" in states or "refused" in states:
+        return LOST
+    return FAILED if any(state != "done" for state in states) else 0
+
+
 def _wishes(flags: dict[str, Any]) -> PoolWishes:
     wishes: dict[str, Any] = {key: flags[key] for key in _WISHES}
     given: PoolWishes = {key: value for key, value in wishes.items() if value is not None}  # type: ignore[assignment]
@@ -241,16 +247,16 @@ def _claim(file: IO[bytes], path: str) -> None:
         pass  # a file system without locks
 
 
-def _skipped(flags: dict[str, Any]) -> set[str]:
-    """The tasks that have a result already, and are not to be run again."""
+def _skipped(flags: dict[str, Any]) -> dict[str, str]:
+    """The tasks that have a result already, and are not to be run again, with the state of each."""
     if not flags["resume"]:
-        return set()
+        return {}
     try:
         with open(flags["out"], "rb") as file:
             states = finished(file)
     except OSError as error:
         raise SettingInvalid(f"cannot read --out {flags['out']}: {error.strerror}") from None
-    return {job_id for job_id, state in states.items() if state not in flags["rerun"]}
+    return {job_id: state for job_id, state in states.items() if state not in flags["rerun"]}
 
 
 def _close(file: IO[bytes]) -> None:
