@@ -13,6 +13,7 @@ import pytest
 from outfitter.core import redialling
 from outfitter.core.calling import Calling, Invitation
 from outfitter.core.noise import PublicKey
+from outfitter.host.uids import ours
 from outfitter.loop import EpollLoop
 from outfitter.protocol import relay
 from outfitter.protocol.registry import PROFILE, ConnectParams, KeyObject, RegisterParams
@@ -176,7 +177,7 @@ def test_even_the_registry_cannot_let_somebody_in_who_is_not_accepted(tmp_path: 
             listed.unlink()  # what cannot be read lets nobody in
             assert place.answer(known) == relay.decode(relay.reset("s"))
 
-        run(place.registry, until, accepted=AcceptedHarnesses(str(listed), first=False))
+        run(place.registry, until, accepted=AcceptedHarnesses(str(listed), first=False, owners=ours))
 
 
 def test_an_executor_whose_url_is_refused_registers_anew(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.errors import DialFailed, SettingInvalid
+from outfitter.host.uids import ours
 from outfitter.relay.keys import Keys, fingerprint
 from outfitter.relay.known import Known
 from outfitter.relay.pinned import AcceptedHarnesses, ExpectedExecutor, PinnedExecutor, kept_keys
@@ -127,7 +128,7 @@ def test_the_key_that_a_url_names_is_the_only_one(known: Known) -> None:
 def test_only_who_is_listed_is_accepted_and_the_list_may_change(tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
     path.write_text(f"# ours\n\n{fingerprint(ONE).upper()} ada's laptop\n")
-    accepted = AcceptedHarnesses(str(path), first=False)
+    accepted = AcceptedHarnesses(str(path), first=False, owners=ours)
     assert accepted.may_ask(ONE) and accepted.accepts(ONE)
     assert not accepted.may_ask(OTHER) and not accepted.accepts(OTHER)
     path.write_text(fingerprint(OTHER))
@@ -137,7 +138,7 @@ def test_only_who_is_listed_is_accepted_and_the_list_may_change(tmp_path: Path) 
 def test_an_empty_list_accepts_nobody(tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
     path.write_text("# nobody yet\n")
-    accepted = AcceptedHarnesses(str(path), first=False)
+    accepted = AcceptedHarnesses(str(path), first=False, owners=ours)
     assert not accepted.may_ask(ONE) and not accepted.accepts(ONE)
     assert path.read_text() == "# nobody yet\n"
 
@@ -147,7 +148,7 @@ def test_the_first_that_the_registry_lets_in_is_written_down(before: str | None,
     path = tmp_path / "harnesses"
     if before is not None:
         path.write_text(before)
-    accepted = AcceptedHarnesses(str(path), first=True)
+    accepted = AcceptedHarnesses(str(path), first=True, owners=ours)
     assert accepted.may_ask(ONE) and accepted.may_ask(OTHER)  # the registry has not answered yet
     assert accepted.accepts(ONE)
     assert not accepted.accepts(OTHER) and not accepted.may_ask(OTHER)
@@ -159,9 +160,20 @@ def test_the_first_that_the_registry_lets_in_is_written_down(before: str | None,
 def test_a_list_that_is_missing_or_that_others_can_change_is_refused(mode: int, tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
     with pytest.raises(SettingInvalid, match="does not exist"):
-        AcceptedHarnesses(str(path), first=False)
+        AcceptedHarnesses(str(path), first=False, owners=ours)
     path.write_text(fingerprint(ONE))
-    accepted = AcceptedHarnesses(str(path), first=False)
+    accepted = AcceptedHarnesses(str(path), first=False, owners=ours)
     path.chmod(mode)
     with pytest.raises(SettingInvalid, match="changed by other users"):
         accepted.accepts(ONE)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_list_of_another_user_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "harnesses"
+    path.write_text(fingerprint(ONE))
+    accepted = AcceptedHarnesses(str(path), first=True, owners=ours)
+    os.chown(path, 4711, -1)
+    with pytest.raises(SettingInvalid, match=r"belongs to another user \(uid 4711\), who can add keys"):
+        accepted.accepts(ONE)
+    assert AcceptedHarnesses(str(path), first=False, owners=lambda: (0, 4711)).accepts(ONE)

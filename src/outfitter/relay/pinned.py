@@ -15,6 +15,7 @@ from .keys import Keys, fingerprint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
     from typing import Protocol
 
     from ..core.noise import PublicKey
@@ -105,10 +106,11 @@ class AcceptedHarnesses:
     With `first`, an empty or missing file gets the first harness that the registry lets in.
     """
 
-    def __init__(self, path: str, *, first: bool) -> None:
-        """Raises SettingInvalid."""
+    def __init__(self, path: str, *, first: bool, owners: Callable[[], Collection[int]]) -> None:
+        """`owners` are the users whose word counts. Raises SettingInvalid."""
         self._path = path
         self._first = first
+        self._owners = owners
         self._lock = allocate_lock()
         self._read()  # mistakes are for whoever starts the executor
 
@@ -140,9 +142,15 @@ class AcceptedHarnesses:
     def _read(self) -> set[str]:
         try:
             with open(self._path, encoding="utf-8") as file:
-                if os.fstat(file.fileno()).st_mode & 0o022:
+                found = os.fstat(file.fileno())
+                if found.st_mode & 0o022:
                     raise SettingInvalid(
                         f"{self._path} can be changed by other users: run `chmod 600 {self._path}`"
+                    )
+                if found.st_uid not in self._owners():
+                    raise SettingInvalid(
+                        f"{self._path} belongs to another user (uid {found.st_uid}), who can add keys: name "
+                        "a file of your own"
                     )
                 text = file.read(_LARGEST_LIST)
         except FileNotFoundError:

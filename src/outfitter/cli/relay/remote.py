@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...errors import SettingInvalid
+from ...host.uids import ours
 from ...protocol.registry import EXECUTE
 from ...relay.credentials import FileCredential, StdinCredential, bearer
 from ...relay.direct import DirectExecutor, signer_of
@@ -133,7 +134,7 @@ def _accepted(flags: dict[str, Any]) -> AcceptedHarnesses | None:
         if first:
             raise SettingInvalid("--accept-first-harness needs --authorized-harnesses: where is it written?")
         return None
-    return AcceptedHarnesses(os.path.abspath(path), first=first)
+    return AcceptedHarnesses(os.path.abspath(path), first=first, owners=ours)
 
 
 def _signer(flags: dict[str, Any]) -> Signer | None:
