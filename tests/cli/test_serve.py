@@ -47,6 +47,16 @@ def is_ready(path: Path) -> bool:
         return client.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+@pytest.mark.parametrize("listen", ["ws://127.0.0.1:0", "stdio"])
+@pytest.mark.parametrize("name", ["missing", "file", ""])
+def test_ceiling_that_is_no_directory_is_refused(name: str, listen: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = f"{tmp_path}/{name}" if name else ""
+    status, said, complaint = failed(tmp_path, "--listen", listen, "--project-ceiling", place)
+    assert (status, said) == (1, "")
+    assert f"--project-ceiling {place} is not a directory" in complaint
+
+
 @pytest.mark.parametrize(
     ("more", "env"),
     [

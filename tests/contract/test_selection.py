@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract import selection
+from outfitter.contract.config import find_project_file
 from outfitter.contract.freshness import TICK_NS
 from outfitter.contract.selection import ProviderSelection, Use
 from outfitter.contract.settings import Settings, Source
 from outfitter.errors import FileInvalid
-from outfitter.providers import registry
+from outfitter.providers import files, registry
 from outfitter.providers.marks import MARKS
 from tests.support.contracts import Place
 from tests.support.machine import wait_until
@@ -53,6 +54,30 @@ def test_every_mark_is_what_its_provider_looks_for(id: str, mark: str, root: Pat
     found = registry.find(id).detect(str(root / "below"))
     assert found is not None and found.root == str(root)
     assert id in ids(ProviderSelection().uses(str(root / "below"), Settings()))
+
+
+@pytest.mark.parametrize("ceiling", ["real", "link"])
+@pytest.mark.parametrize("way", ["real", "link"])
+def test_nothing_above_the_ceiling_holds_whichever_links_lead_there(
+    way: str, ceiling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real" / "work" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    for name in ("outfitter.toml", ".envrc"):
+        (tmp_path / "real" / name).touch()
+    below = f"{tmp_path}/{way}/work/below"
+
+    def found() -> tuple[bool, bool, bool]:
+        detected = registry.find("direnv").detect(below) is not None
+        return (
+            find_project_file(below) is not None,
+            bool(ProviderSelection().uses(below, Settings())),
+            detected,
+        )
+
+    assert found() == (True, True, True)
+    monkeypatch.setattr(files, "ceiling", f"{tmp_path}/{ceiling}/work")
+    assert found() == (False, False, False)
 
 
 def test_a_folder_without_any_is_no_project_to_any_of_them(root: Path) -> None:

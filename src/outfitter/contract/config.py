@@ -112,7 +112,7 @@ def _upwards(folder: str) -> list[str]:
     """A folder and those above it, as far as a search can go."""
     folders = [folder]
     while (
-        folder != files.ceiling
+        not files.is_ceiling(folder)
         and (above := os.path.dirname(folder)) != folder
         and not (os.access(f"{folder}/{_GIT}", os.F_OK) and is_repository(folder))
     ):

@@ -138,7 +138,7 @@ class ProviderSelection:
                 folder = self._folders[path] = _Folder(path)
             found.append((path, folder))
             above = os.path.dirname(path)
-            if above == path or path == files.ceiling or _GIT in folder.marks:
+            if above == path or files.is_ceiling(path) or _GIT in folder.marks:
                 return found
             path = above
 

@@ -21,6 +21,16 @@ FILE_BYTES = 1 << 20
 ceiling = ""
 
 
+def is_ceiling(folder: str) -> bool:
+    """Whether it is the ceiling, whichever links lead there."""
+    if not ceiling or folder == ceiling:
+        return folder == ceiling
+    try:
+        return os.path.samefile(folder, ceiling)
+    except (OSError, ValueError):
+        return False
+
+
 def is_repository(folder: str) -> bool:
     """Whether a folder has a `.git`. An empty one that nobody may write to keeps the place for a sandbox, and
     is gone when its command ends."""
@@ -41,7 +51,7 @@ def upwards(directory: str, *, beyond: bool = False) -> Iterator[str]:
     while True:
         yield folder
         above = os.path.dirname(folder)
-        if above == folder or folder == ceiling or (not beyond and is_repository(folder)):
+        if above == folder or is_ceiling(folder) or (not beyond and is_repository(folder)):
             return
         folder = above
 

@@ -111,7 +111,7 @@ def serve_websocket(
 
         if upgrading.is_check(said):
             _assume(settings)
-            _check_configuration()
+            _check_configuration(settings)
             return upgrading.answer_check(said, gate)
         left = upgrading.received(said)
     if left is not None:
@@ -125,7 +125,7 @@ def serve_websocket(
             check_cgroup()  # before anybody is told that we listen
         sock = place.listen()
         _assume(settings)
-        _check_configuration()
+        _check_configuration(settings)
     loop = EpollLoop()
     _load_first(loop)
     if settings.ends_with_stdin:
@@ -251,7 +251,7 @@ def _lazily(gate: Callable[[], Gate], check: Check | None, lazy: LazyServer) -> 
 def begun(settings: ServerSettings) -> EpollLoop:
     """The loop of a server that listens nowhere. Raises SettingInvalid, HostUnsupported."""
     _assume(settings)
-    _check_configuration()
+    _check_configuration(settings)
     loop = EpollLoop()
     _load_first(loop)
     return loop
@@ -365,8 +365,12 @@ def _assume(settings: ServerSettings) -> None:
         os.environ.update(user.environment(environment))
 
 
-def _check_configuration() -> None:
-    """Mistakes in the user's file are for whoever starts a server, not for the first client."""
+def _check_configuration(settings: ServerSettings) -> None:
+    """Mistakes in the user's file, or a ceiling with a typing error, are for whoever starts a server, not for
+    the first client. Raises SettingInvalid, FileInvalid."""
+    ceiling = settings.project_ceiling
+    if ceiling is not None and not os.path.isdir(ceiling):
+        raise SettingInvalid(f"--project-ceiling {ceiling} is not a directory")
     from ..contract.places import user_file
 
     try:
