@@ -44,6 +44,23 @@ def test_lock_is_beside_the_projects_file_and_check_finds_it(user: User, project
         assert (done.returncode, done.stdout, done.stderr) == (0, f"same as {lock}\n".encode(), b"")
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_link_of_the_project_does_not_lead_the_lock_out_of_it(user: User, project: Path, there: bool) -> None:
+    profile, lock = user.home / ".profile", project / "outfitter.lock"
+    if there:
+        profile.write_text("mine\n")
+    lock.symlink_to("../.profile")
+    done = user.run("env", "lock", "--cwd", "project", *ALL)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"{lock} is a link to {profile}, out of the project: remove it" in done.stderr.decode()
+    assert (profile.read_text() if there else profile.exists()) == ("mine\n" if there else False)
+    lock.unlink()
+    lock.symlink_to("locks/own")
+    (project / "locks").mkdir()
+    assert user.run("env", "lock", "--cwd", "project", *ALL).returncode == 0
+    assert lock.is_symlink() and lock.is_file()
+
+
 def test_without_a_project_it_is_in_the_directory(user: User) -> None:
     assert user.run("env", "lock", *ALL).returncode == 0
     assert (user.home / "outfitter.lock").is_file()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ...contract.contract import Asked
 from ...env.lock import EVERY_LEVEL, PROJECT_LEVELS
 from ...errors import SettingInvalid
@@ -26,6 +28,10 @@ def lock(flags: Flags) -> int:
     """Writes the file and says where it is; returns the exit status. Raises OutfitterError."""
     folder = asking.folder_of(flags["cwd"])
     path = lock_file(flags["file"], folder)
+    real = os.path.realpath(path)
+    if flags["file"] is None and not real.startswith(os.path.join(os.path.dirname(path), "")):
+        # The project's author has made it: what it leads to may be any file of the user's.
+        raise SettingInvalid(f"{path} is a link to {real}, out of the project: remove it, or add --file FILE")
     contract = asking.prepared()
     levels = _levels(flags["layers"])
     ready = contract.ready(Asked(folder, {}))
