@@ -106,6 +106,18 @@ def test_edit_lets_nobody_read_a_file_who_could_not_before(tmp_path: Path, mode:
         assert (found.st_mode, found.st_uid, found.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_backup_is_not_written_to_where_a_link_of_the_project_leads(tmp_path: Path, there: bool) -> None:
+    path, others = tmp_path / "settings.json", tmp_path / "profile"
+    path.write_text("{}\n")
+    if there:
+        others.write_text("mine\n")
+    Path(f"{path}{BACKUP}").symlink_to(others)
+    make(Edit(str(path), "{}\n", "[]\n", "why"))
+    assert (others.read_text() if there else others.exists()) == ("mine\n" if there else False)
+    assert not os.path.islink(f"{path}{BACKUP}") and text_of(f"{path}{BACKUP}") == "{}\n"
+
+
 def test_a_pipe_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     os.mkfifo(path)

@@ -63,11 +63,14 @@ def painter() -> Paint:
 def write_whole(path: str, data: bytes, *, private: bool = False, like: os.stat_result | None = None) -> None:
     """Puts a file in its place once it is complete. Raises SettingInvalid.
 
-    It has the owner and the mode of the file that it replaces, or of `like`. `private`: for its owner alone.
+    It has the owner and the mode of the file that it replaces, and a link stays one. `private`: for its owner
+    alone. With `like` it is a copy, of a file with that owner and mode: a link in its place, which may be a
+    project's and lead anywhere, is replaced.
     """
     try:
-        like = like or _there(path)
-        path = os.path.realpath(path)  # a link stays one
+        if like is None:
+            like = _there(path)
+            path = os.path.realpath(path)
         # Not our pid: in a container the next process has the same, and one that was killed leaves its file.
         own = f"{path}.{os.urandom(4).hex()}.new"
         mode = 0o600 if private or like else 0o666
