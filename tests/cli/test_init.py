@@ -134,6 +134,20 @@ def test_nothing_is_written_where_nobody_can_be_asked(user: User) -> None:
     assert not (user.home / "outfitter.toml").exists()
 
 
+def test_a_relative_home_counts_from_here_as_for_the_agents(user: User) -> None:
+    for name in (".claude", ".codex"):
+        (user.home / "sub" / name).mkdir(parents=True)
+    (user.home / "sub" / ".claude" / "settings.json").write_text('{"disableAllHooks": true}')
+    done = user.run("init", "--json", env={"HOME": "sub", "CODEX_HOME": ""})
+    assert [edit["path"] for edit in json.loads(done.stdout)["edits"]] == [
+        f"{user.home}/{name}"
+        for name in ("outfitter.toml", "sub/.codex/environments.toml", "sub/.claude/settings.json")
+    ]
+    report = user.run("doctor", "--no-login", "--json", env={"HOME": "sub"})
+    found = json.loads(report.stdout)["checks"]["agents.claude-settings"]
+    assert found["details"][0].startswith(f"{user.home}/sub/.claude/settings.json: disableAllHooks is true")
+
+
 def test_who_has_no_agent_is_told_how_to_prepare_for_one(user: User) -> None:
     done = user.run("init", "--yes")
     assert b"no agent has a home here (~/.codex, ~/.claude): add --agent codex" in done.stderr

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..contract.doctor.agentfiles import Fault, faulty
 from ..contract.doctor.check import Check, Finding
 from ..contract.doctor.fixes import Mode
+from ..contract.places import agent_home
 from ..environments.file import FILE, read, shown_url
 from ..errors import DialFailed, FileInvalid, SettingInvalid
 from ..record import record
@@ -35,8 +36,7 @@ class CodexEnvironments:
 
 
 def environments(machine: Machine) -> CodexEnvironments:
-    home = machine.environ.get("CODEX_HOME") or f"{machine.home}/.codex"
-    path = os.path.join(os.path.abspath(home), FILE)
+    path = os.path.join(agent_home(machine.environ, "CODEX_HOME", ".codex"), FILE)
     try:
         found = read(path)
     except FileInvalid as error:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..agents.hooks import claude_settings, codex_environments
 from ..contract.config import PROJECT_FILE, find_project_file
 from ..contract.doctor.fixes import json_text
+from ..contract.places import agent_home
 from ..errors import OutfitterError, SettingInvalid
-from ..host import facts
 from .console import say
 from .edits import Edit, offer, text_of
 from .env.asking import folder_of
@@ -76,11 +76,11 @@ def _installed(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _codex_home(environ: Mapping[str, str]) -> str:
-    return environ.get("CODEX_HOME") or f"{facts.home(environ)}/.codex"
+    return agent_home(environ, "CODEX_HOME", ".codex")
 
 
 def _claude_home(environ: Mapping[str, str]) -> str:
-    return environ.get("CLAUDE_CONFIG_DIR") or f"{facts.home(environ)}/.claude"
+    return agent_home(environ, "CLAUDE_CONFIG_DIR", ".claude")
 
 
 def project(folder: str) -> Edit | None:
@@ -94,7 +94,7 @@ def codex(environ: Mapping[str, str]) -> Edit | None:
     """Codex runs commands through a server of ours. Raises SettingInvalid, FileInvalid."""
     from ..environments.file import FILE, read
 
-    path = os.path.join(os.path.abspath(_codex_home(environ)), FILE)
+    path = os.path.join(_codex_home(environ), FILE)
     program, *words = ourselves()
     text = codex_environments(program, words)
     before = text_of(path)
@@ -125,7 +125,7 @@ def _is_ours(program: str | None, args: Sequence[str]) -> bool:
 
 def claude(environ: Mapping[str, str]) -> Edit | None:
     """Claude Code's hooks apply a project's environment. Raises SettingInvalid."""
-    path = os.path.join(os.path.abspath(_claude_home(environ)), "settings.json")
+    path = os.path.join(_claude_home(environ), "settings.json")
     before = text_of(path)
     ours = claude_settings(join([*ourselves(), "hook", "claude"]))
     after = merged(before, ours, path)

@@ -42,6 +42,16 @@ def codex_file(environ: Mapping[str, str]) -> str:
     raise SettingInvalid("no directory for Codex's configuration is known: set HOME or CODEX_HOME")
 
 
+def agent_home(environ: Mapping[str, str], variable: str, name: str) -> str:
+    """An agent's own folder: what its variable says, else `name` in the home directory. One that is relative
+    counts from here, as the agents themselves read it."""
+    if given := environ.get(variable):
+        return os.path.abspath(given)
+    from ..host import facts
+
+    return os.path.join(os.path.abspath(environ.get("HOME") or facts.home(environ)), name)
+
+
 def kept_folder(state_folder: str) -> str:
     """Where the user's own variables for each worktree are kept."""
     return f"{state_folder}/overlays"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from ...record import record
+from ..places import agent_home
 from .agents import read_bytes, settings_files
 from .check import Check, Finding
 from .fixes import Removal
@@ -137,7 +138,7 @@ def _found(machine: Machine) -> Found:
 
 
 def codex_settings(machine: Machine) -> AgentFiles:
-    path = f"{machine.environ.get('CODEX_HOME') or f'{machine.home}/.codex'}/config.toml"
+    path = f"{agent_home(machine.environ, 'CODEX_HOME', '.codex')}/config.toml"
     text = read_bytes(path).decode("utf-8", "replace")
     if not text:
         return AgentFiles((), ())

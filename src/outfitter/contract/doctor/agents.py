@@ -6,6 +6,7 @@ import os
 from shlex import quote
 
 from ...record import record
+from ..places import agent_home
 from .check import Check, Finding
 
 TYPE_CHECKING = False
@@ -43,7 +44,7 @@ def claude(machine: Machine) -> ClaudeHooks:
 
 
 def _home(machine: Machine) -> str:
-    return machine.environ.get("CLAUDE_CONFIG_DIR") or f"{machine.home}/.claude"
+    return agent_home(machine.environ, "CLAUDE_CONFIG_DIR", ".claude")
 
 
 def settings_files(machine: Machine) -> list[str]:
