@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -104,6 +105,22 @@ def test_edit_lets_nobody_read_a_file_who_could_not_before(tmp_path: Path, mode:
     for one in (path, f"{path}{BACKUP}"):
         found = os.stat(one)
         assert (found.st_mode, found.st_uid, found.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_a_file_whose_group_has_no_number_here_is_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container with a namespace of users: the kernel then knows no such group."""
+
+    def unknown(fd: int, uid: int, gid: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    path = tmp_path / "settings.json"
+    path.write_text("{}\n")
+    path.chmod(0o640)
+    monkeypatch.setattr(os, "fchown", unknown)
+    make(Edit(str(path), "{}\n", "[]\n", "why"))
+    assert (path.read_text(), os.stat(path).st_mode & 0o777) == ("[]\n", 0o640)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -103,7 +103,9 @@ def _liken(fd: int, like: os.stat_result) -> None:
     """Owner and mode, as far as we may give a file away: nobody can read it who could not before."""
     try:
         os.fchown(fd, like.st_uid, like.st_gid)
-    except PermissionError:
-        pass
+    except OSError as error:
+        # EINVAL: in a namespace of users the file belongs to somebody who has no number there.
+        if error.errno not in (errno.EPERM, errno.EINVAL):
+            raise
     others = 0o777 if os.fstat(fd).st_gid == like.st_gid else 0o707
     os.fchmod(fd, like.st_mode & others)
