@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from outfitter.errors import SettingInvalid
 
 from .commandline import Terminal, User
 
+_ANYBODY = 0xFFFFFFFF
+_ENTRIES = [(1, 6, _ANYBODY), (2, 4, 1234), (4, 0, _ANYBODY), (16, 4, _ANYBODY), (32, 0, _ANYBODY)]
 OURS = claude_settings("outfitter hook claude")
 
 
@@ -123,6 +126,28 @@ def test_a_file_whose_group_has_no_number_here_is_edited(
     assert (path.read_text(), os.stat(path).st_mode & 0o777) == ("[]\n", 0o640)
 
 
+# user::rw-, user:1234:r--, group::---, mask::r--, other::---
+ACL = b"".join([b"\2\0\0\0", *(struct.pack("<HHI", *one) for one in _ENTRIES)])
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_access_list_stays_and_the_folders_gives_nobody_more(tmp_path: Path, listed: bool) -> None:
+    path, name = tmp_path / "settings.json", "system.posix_acl_access"
+    path.write_text("{}\n")
+    path.chmod(0o640)
+    try:
+        if listed:
+            os.setxattr(path, name, ACL)
+        else:
+            os.setxattr(tmp_path, "system.posix_acl_default", ACL)
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    make(Edit(str(path), "{}\n", "[]\n", "why"))
+    for one in (str(path), f"{path}{BACKUP}"):
+        found = os.getxattr(one, name) if name in os.listxattr(one) else None
+        assert (os.stat(one).st_mode & 0o777, found) == (0o640, ACL if listed else None)
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_backup_is_not_written_to_where_a_link_of_the_project_leads(tmp_path: Path, there: bool) -> None:
     path, others = tmp_path / "settings.json", tmp_path / "profile"
@@ -208,6 +233,6 @@ def test_file_that_goes_while_it_is_edited_is_told(tmp_path: Path, monkeypatch: 
         return text
 
     monkeypatch.setattr("outfitter.cli.edits.text_of", read_and_removed)
-    with pytest.raises(SettingInvalid, match=r"cannot read .*: No such file or directory"):
+    with pytest.raises(SettingInvalid, match=r"cannot write .*: No such file or directory"):
         make(Edit(str(path), "{}\n", "[]\n", "why"))
     assert list(tmp_path.iterdir()) == []

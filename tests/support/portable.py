@@ -155,6 +155,9 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "cli/test_records.py::test_pid_that_is_used_again_holds_nothing",
         "cli/test_records.py::test_process_that_has_ended_holds_nothing",
     ),
+    "access lists are another kind there": (
+        "cli/test_init.py::test_an_access_list_stays_and_the_folders_gives_nobody_more",
+    ),
     "it makes a namespace": (
         "transport/test_unix.py::test_in_a_namespace_of_users_what_is_roots_may_be_nobodys",
         "transport/test_caller.py::test_user_of_another_namespace_is_not_known",

@@ -69,16 +69,12 @@ def make(edit: Edit, *, backup: bool = True) -> None:
     if text_of(edit.path) != edit.before:
         raise SettingInvalid(f"{edit.path} has changed meanwhile: run the same command again")
     if edit.before is not None and backup:
-        try:
-            like = os.stat(edit.path)
-        except OSError as error:  # it has gone, say
-            raise SettingInvalid(f"cannot read {edit.path}: {error.strerror}") from None
-        write_whole(edit.path + BACKUP, edit.before.encode(), like=like)
+        write_whole(edit.path + BACKUP, edit.before.encode(), like=edit.path, sync=True)
     try:
         os.makedirs(os.path.dirname(edit.path), exist_ok=True)
     except OSError as error:
         raise SettingInvalid(f"cannot make {os.path.dirname(edit.path)}: {error.strerror}") from None
-    write_whole(edit.path, edit.after.encode())
+    write_whole(edit.path, edit.after.encode(), sync=True)
     kept = f"; what was there is in {edit.path}{BACKUP}" if edit.before is not None else ""
     say(f"wrote {edit.path}{kept}")
 

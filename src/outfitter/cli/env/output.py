@@ -60,26 +60,33 @@ def painter() -> Paint:
     return Paint(wants_colour(sys.stdout))
 
 
-def write_whole(path: str, data: bytes, *, private: bool = False, like: os.stat_result | None = None) -> None:
+def write_whole(
+    path: str, data: bytes, *, private: bool = False, like: str | None = None, sync: bool = False
+) -> None:
     """Puts a file in its place once it is complete. Raises SettingInvalid.
 
-    It has the owner and the mode of the file that it replaces, and a link stays one. `private`: for its owner
-    alone. With `like` it is a copy, of a file with that owner and mode: a link in its place, which may be a
-    project's and lead anywhere, is replaced.
+    Whoever may read and write the file that it replaces may do the same with it, and a link stays one.
+    `private`: for its owner alone. With `like` it is a copy of that file, for the same users: a link in its
+    place, which may be a project's and lead anywhere, is replaced. `sync`: not before it is on the disk, so
+    that a crash of the machine leaves the one or the other.
     """
     try:
+        found = _there(path) if like is None else os.stat(like)
+        source = like or path
         if like is None:
-            like = _there(path)
             path = os.path.realpath(path)
         # Not our pid: in a container the next process has the same, and one that was killed leaves its file.
         own = f"{path}.{os.urandom(4).hex()}.new"
-        mode = 0o600 if private or like else 0o666
+        mode = 0o600 if private or found else 0o666
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             with open(fd, "wb") as file:
-                if like and not private:
-                    _liken(fd, like)
+                if found and not private:
+                    _liken(fd, source, found)
                 file.write(data)
+                if sync:
+                    file.flush()
+                    os.fsync(fd)
             os.replace(own, path)
         except BaseException:
             os.unlink(own)
@@ -99,7 +106,7 @@ def _there(path: str) -> os.stat_result | None:
     return found
 
 
-def _liken(fd: int, like: os.stat_result) -> None:
+def _liken(fd: int, path: str, like: os.stat_result) -> None:
     """Owner and mode, as far as we may give a file away: nobody can read it who could not before."""
     try:
         os.fchown(fd, like.st_uid, like.st_gid)
@@ -107,5 +114,23 @@ def _liken(fd: int, like: os.stat_result) -> None:
         # EINVAL: in a namespace of users the file belongs to somebody who has no number there.
         if error.errno not in (errno.EPERM, errno.EINVAL):
             raise
-    others = 0o777 if os.fstat(fd).st_gid == like.st_gid else 0o707
-    os.fchmod(fd, like.st_mode & others)
+    # Of a file with an access list, the bits of the group are the most that those may do whom it names.
+    os.fchmod(fd, like.st_mode & 0o707)
+    if os.fstat(fd).st_gid == like.st_gid:
+        try:
+            _keep_attributes(path, fd)
+        except OSError:
+            return  # then not for the group, which may have had less
+        os.fchmod(fd, like.st_mode & 0o777)
+
+
+def _keep_attributes(path: str, fd: int) -> None:
+    """Those of the file at `path`, its access list among them. Raises OSError."""
+    from ...host.filecalls import FOLDER, keep_attributes
+
+    above, name = os.path.split(os.path.realpath(path))
+    folder = os.open(above, FOLDER)
+    try:
+        keep_attributes(folder, name, fd)
+    finally:
+        os.close(folder)
