@@ -13,6 +13,7 @@ import pytest
 from outfitter.agents.hooks import claude_settings
 from outfitter.cli.edits import BACKUP, Edit, make, text_of
 from outfitter.cli.init import claude, codex, merged, project
+from outfitter.contract.doctor.fixes import Removal, without_member
 from outfitter.environments.file import read
 from outfitter.errors import SettingInvalid
 
@@ -55,6 +56,32 @@ def test_environments_of_codex_are_kept_and_ours_is_one_of_them(tmp_path: Path) 
     known = read(str(path))
     assert known is not None
     assert (known.default, [one.id for one in known.environments]) == ("build", ["build", "outfitter"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("indent", ["    ", "\t", " "])
+def test_settings_keep_their_indentation_and_line_ends(end: str, indent: str) -> None:
+    before = f'{{\n{indent}"a": {{\n{indent * 2}"b": "\u00e9\\n"\n{indent}}}\n}}\n'.replace("\n", end)
+    after = merged(before, OURS, "settings.json")
+    assert after is not None and after.startswith(before.removesuffix(f"{end}}}{end}") + "," + end)
+    assert after.count("\n") == after.count(end)
+    assert json.loads(after)["a"] == {"b": "\u00e9\n"}
+    removed = without_member(after, Removal("settings.json", ("hooks",)))
+    assert removed == before
+
+
+@pytest.mark.parametrize(
+    "before", ["\r\n# ours\r\n[[environments]]\r\nid = 'b'\r\nurl = 'ws://127.0.0.1:9'", "\r\n"]
+)
+def test_environments_of_codex_keep_their_line_ends(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "environments.toml"
+    path.write_bytes(before.encode())
+    edit = codex({"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    assert edit is not None and edit.after.startswith(before.rstrip())
+    assert edit.after.count("\n") == edit.after.count("\r\n") > 3
+    make(edit)
+    known = read(str(path))
+    assert known is not None and known.environments[-1].id == "outfitter"
 
 
 def test_environment_of_that_name_is_not_replaced(tmp_path: Path) -> None:

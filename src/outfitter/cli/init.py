@@ -105,17 +105,16 @@ def codex(environ: Mapping[str, str]) -> Edit | None:
         return None
     if known is not None and any(one.id == "outfitter" for one in known.environments):
         raise SettingInvalid(f"an environment in {path} is named `outfitter` already: rename it")
-    table = text[text.index("[[environments]]") :]
-    after = before.rstrip("\n") + "\n\n" + table
+    kept = before.rstrip("\r\n")
+    added = ("\n\n" if kept else "") + text[text.index("[[environments]]") :]
+    after = kept + (added.replace("\n", "\r\n") if "\r\n" in before else added)
     try:
         loads_toml(after.removeprefix("\ufeff"))
     except ValueError:
         raise SettingInvalid(
             f"{path} has its environments as one list: write a [[environments]] table for each first"
         ) from None
-    return Edit(
-        path, before, after.lstrip("\n"), 'Codex can run commands through Outfitter: default = "outfitter"'
-    )
+    return Edit(path, before, after, 'Codex can run commands through Outfitter: default = "outfitter"')
 
 
 def _is_ours(program: str | None, args: Sequence[str]) -> bool:
@@ -156,7 +155,7 @@ def merged(before: str | None, ours: dict[str, Any], path: str) -> str | None:
             there.extend(entries)
             changed = True
     try:
-        return json_text(settings) if changed else None
+        return json_text(settings, before or "") if changed else None
     except (ValueError, RecursionError):
         raise SettingInvalid(
             f"{path} cannot be edited safely: add what `outfitter hook claude --print-settings` prints"

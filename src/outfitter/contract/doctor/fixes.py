@@ -67,21 +67,26 @@ def without_member(text: str, unwanted: Removal) -> str:
             inner[last] = [one for one in inner[last] if one not in unwanted.values]
         else:
             del inner[last]
-        return json_text(whole)
+        return json_text(whole, text)
     except (ValueError, RecursionError, KeyError, TypeError):
         raise SettingInvalid(
             f"{unwanted.path} cannot be edited safely: remove {'.'.join(unwanted.keys)} yourself"
         ) from None
 
 
-def json_text(value: object) -> str:
-    """As people write it. Raises ValueError, RecursionError for what was read as JSON and cannot be written
-    as JSON: a number that is too large, half a surrogate pair."""
-    from json import dumps
+def json_text(value: object, before: str = "") -> str:
+    """As people write it: with the indentation and the line ends that the file had `before`.
 
-    text = dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    Raises ValueError, RecursionError for what was read as JSON and cannot be written as JSON: a number that
+    is too large, half a surrogate pair.
+    """
+    from json import dumps
+    from re import search
+
+    indent = search(r"\n([ \t]+)\S", before)
+    text = dumps(value, indent=indent[1] if indent else 2, ensure_ascii=False, allow_nan=False) + "\n"
     text.encode()
-    return text
+    return text.replace("\n", "\r\n") if "\r\n" in before else text
 
 
 def _check(before: str, after: str, wanted: Setting) -> None:
