@@ -65,6 +65,31 @@ def test_a_user_installs_a_server_on_loopback_and_removes_it(tmp_path: Path) -> 
     ]
 
 
+def test_a_unit_that_cannot_be_written_leaves_the_one_that_is_there(tmp_path: Path) -> None:
+    place = tmp_path / ".config/systemd/user/outfitter.service"
+    assert service(tmp_path, "install", path="/nonexistent").stderr.startswith("outfitter: wrote ")
+    before = place.read_text()
+    full = ["/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "-m", "outfitter"]
+    ran = subprocess.run(
+        [*full, "service", "install", "--", "--max-sessions", "5"],
+        env={"HOME": str(tmp_path), "PATH": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (1, f"outfitter: cannot write {place}: File too large\n")
+    assert (place.read_text(), os.listdir(place.parent)) == (before, ["outfitter.service"])
+
+
+def test_a_unit_that_is_masked_is_not_written(tmp_path: Path) -> None:
+    place = tmp_path / ".config/systemd/user/outfitter.service"
+    place.parent.mkdir(parents=True)
+    place.symlink_to("/dev/null")  # as `systemctl mask` does it
+    ran = service(tmp_path, "install", path="/nonexistent")
+    assert (ran.returncode, ran.stderr) == (1, f"outfitter: cannot write {place}: It is not a file\n")
+    assert place.is_symlink()
+
+
 def test_paths_are_those_of_the_directory_that_one_is_in(tmp_path: Path) -> None:
     # The unit's own is another one.
     flags = ("--listen", "unix:s", "--ws-token-file", "a b", "--ws-token-file=t", "--audit", "-")

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import SettingInvalid
 from ..transport.unix import PREFIX, path_of
 from .console import say
+from .env.output import write_whole
 from .flags import SERVE
 
 NAME = "outfitter.service"
@@ -90,9 +91,9 @@ def install(arguments: tuple[str, ...], flags: dict[str, Any]) -> int:
     place = _folder(system=system) / NAME
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
     except OSError as error:
         raise SettingInvalid(f"{place} cannot be written: {error.strerror}") from None
+    write_whole(str(place), text.encode(), sync=True)
     say(f"wrote {place}")
     return _told(place, _systemctl(system, ["daemon-reload"], ["enable", "--now", NAME]), flags)
 
