@@ -12,6 +12,7 @@ import pytest
 
 from outfitter.agents.hooks import claude_settings
 from outfitter.cli.edits import BACKUP, Edit, make, text_of
+from outfitter.cli.env.output import write_whole
 from outfitter.cli.init import claude, codex, merged, project
 from outfitter.contract.doctor.fixes import Removal, without_member
 from outfitter.environments.file import read
@@ -184,7 +185,28 @@ def test_a_backup_is_not_written_to_where_a_link_of_the_project_leads(tmp_path: 
     Path(f"{path}{BACKUP}").symlink_to(others)
     make(Edit(str(path), "{}\n", "[]\n", "why"))
     assert (others.read_text() if there else others.exists()) == ("mine\n" if there else False)
-    assert not os.path.islink(f"{path}{BACKUP}") and text_of(f"{path}{BACKUP}") == "{}\n"
+    assert text_of(f"{path}{BACKUP}.2") == "{}\n"
+
+
+def test_a_link_in_the_place_of_a_copy_is_replaced(tmp_path: Path) -> None:
+    path, others = tmp_path / "settings.json", tmp_path / "profile"
+    path.write_text("{}\n")
+    (tmp_path / "copy").symlink_to(others)
+    write_whole(f"{tmp_path}/copy", b"{}\n", like=str(path))
+    assert not others.exists() and (tmp_path / "copy").read_text() == "{}\n"
+
+
+def test_every_backup_stays(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("1")
+    for number in range(1, 4):
+        make(Edit(str(path), str(number), str(number + 1), "why"))
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {
+        "settings.json": "4",
+        f"settings.json{BACKUP}": "1",
+        f"settings.json{BACKUP}.2": "2",
+        f"settings.json{BACKUP}.3": "3",
+    }
 
 
 def test_a_pipe_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:

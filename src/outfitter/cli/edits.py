@@ -68,15 +68,24 @@ def make(edit: Edit, *, backup: bool = True) -> None:
     """
     if text_of(edit.path) != edit.before:
         raise SettingInvalid(f"{edit.path} has changed meanwhile: run the same command again")
+    kept = ""
     if edit.before is not None and backup:
-        write_whole(edit.path + BACKUP, edit.before.encode(), like=edit.path, sync=True)
+        kept = _free(edit.path + BACKUP)
+        write_whole(kept, edit.before.encode(), like=edit.path, sync=True)
     try:
         os.makedirs(os.path.dirname(edit.path), exist_ok=True)
     except OSError as error:
         raise SettingInvalid(f"cannot make {os.path.dirname(edit.path)}: {error.strerror}") from None
     write_whole(edit.path, edit.after.encode(), sync=True)
-    kept = f"; what was there is in {edit.path}{BACKUP}" if edit.before is not None else ""
-    say(f"wrote {edit.path}{kept}")
+    say(f"wrote {edit.path}" + (f"; what was there is in {kept}" if kept else ""))
+
+
+def _free(path: str) -> str:
+    """A name that nothing has: an older backup has what was there before a person began."""
+    name, number = path, 2
+    while os.path.lexists(name):
+        name, number = f"{path}.{number}", number + 1
+    return name
 
 
 def agreed(path: str) -> bool:
