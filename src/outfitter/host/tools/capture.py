@@ -26,7 +26,7 @@ from ..unix import Spawner, marked, runs, usable
 from ..watchdog import Watchdog
 from .attend import attend
 from .tool import end_tree
-from .within import is_confined, prepared, spawned
+from .within import is_confined, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,24 +136,9 @@ class Reporter:
 
         Raises LaunchFailed, OSError.
         """
-        ready = prepared(self._launch)
-        try:
-            ours, theirs = os.pipe()
-        except BaseException:
-            ready.started(0)
-            ready.ended()
-            raise
-        pid = 0
-        try:
-            stdio = Stdio(stdin, theirs if stdout < 0 else stdout, theirs)
-            pid = spawned(Spawner(), ready.launch, stdio, self._mark if usable() else None)
-        except BaseException:
-            let_go(ours)
-            ready.ended()
-            raise
-        finally:
-            let_go(theirs)
-            ready.started(pid)
+        ours, theirs = os.pipe()
+        stdio = Stdio(stdin, theirs if stdout < 0 else stdout, theirs)
+        pid, ready = started(Spawner(), self._launch, stdio, self._mark, ours=(ours,), theirs=(theirs,))
         try:
             os.set_blocking(ours, False)
             hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`

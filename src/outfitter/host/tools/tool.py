@@ -19,7 +19,7 @@ from ..tree import new_nonce
 from ..unix import Spawner, kill_marked, kill_session_members, marked, usable, waitpid
 from ..watchdog import Watchdog
 from .attend import attend
-from .within import prepared, spawned
+from .within import started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,24 +95,10 @@ def run_tool(
 def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int, ourselves: bool) -> Ran:
     argv = launch.argv
     spawner = Spawner()
-    ready = prepared(launch)
-    try:
-        out, out_theirs, err, err_theirs = spawner.pipes.take()
-    except BaseException:
-        ready.started(0)
-        ready.ended()
-        raise
-    pid = 0
-    try:
-        stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
-        pid = spawned(spawner, ready.launch, stdio, carried if usable() else None, ourselves=ourselves)
-    except BaseException:
-        let_go(out, err)
-        ready.ended()
-        raise
-    finally:
-        let_go(out_theirs, err_theirs)
-        ready.started(pid)
+    out, out_theirs, err, err_theirs = spawner.pipes.take()
+    stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
+    ours, theirs = (out, err), (out_theirs, err_theirs)
+    pid, ready = started(spawner, launch, stdio, carried, ours=ours, theirs=theirs, ourselves=ourselves)
     said, complaint = bytearray(), bytearray()
     hear = {out: lambda fd: _read(fd, said, output + 1), err: lambda fd: _read(fd, complaint, TAIL_BYTES)}
     try:
@@ -123,7 +109,7 @@ def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int
             _read(out, said, output + 1)
             _read(err, complaint, TAIL_BYTES)
         finally:
-            let_go(out, err)
+            let_go(*ours)
             ready.ended()
     if len(said) > output:
         outcome = "too-large"

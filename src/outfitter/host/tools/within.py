@@ -8,10 +8,12 @@ has to know. Commands of clients do not come this way.
 from __future__ import annotations
 
 from ...stdlib import get_ident
+from ..pipes import let_go
+from ..unix import usable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Protocol
 
     from ...core.launch import Launch
@@ -73,7 +75,40 @@ def is_confined() -> bool:
     return within is not None and within.confine is not None
 
 
-def prepared(launch: Launch) -> Prepared:
+def started(
+    spawner: Spawner,
+    launch: Launch,
+    stdio: Stdio,
+    mark: int,
+    *,
+    ours: Sequence[int],
+    theirs: Sequence[int],
+    ourselves: bool = False,
+) -> tuple[int, Prepared]:
+    """The pid of a launch, as this thread is to start it, and what is to be told when it has ended.
+
+    The ends of pipes that are `theirs` are closed, and `ours` too where nothing was started. Raises
+    LaunchFailed, SandboxUnavailable, OSError.
+    """
+    try:
+        ready = _prepared(launch)
+    except BaseException:
+        let_go(*ours, *theirs)
+        raise
+    pid = 0
+    try:
+        pid = _spawned(spawner, ready.launch, stdio, mark if usable() else None, ourselves=ourselves)
+    except BaseException:
+        let_go(*ours)
+        ready.ended()
+        raise
+    finally:
+        let_go(*theirs)
+        ready.started(pid)
+    return pid, ready
+
+
+def _prepared(launch: Launch) -> Prepared:
     """The launch as this thread is to start it. Raises LaunchFailed, SandboxUnavailable."""
     within = _by_thread.pop(get_ident(), None)
     if within is None:
@@ -87,7 +122,7 @@ def prepared(launch: Launch) -> Prepared:
         _by_thread[get_ident()] = within
 
 
-def spawned(
+def _spawned(
     spawner: Spawner, launch: Launch, stdio: Stdio, mark: int | None, *, ourselves: bool = False
 ) -> int:
     """The pid of what was prepared. Raises LaunchFailed, OSError."""
