@@ -200,6 +200,32 @@ def test_version_of_a_tool_is_its_first_line_in_the_contracts_environment(user: 
     ]
 
 
+@pytest.mark.parametrize("entry", ["bin", "bin/", "bin/../bin", "link"])
+def test_no_program_of_a_project_runs_that_nobody_has_allowed(user: User, entry: str) -> None:
+    project = user.home / "strange"
+    (project / ".git").mkdir(parents=True)
+    (project / "bin").mkdir()
+    (project / "link").symlink_to("bin")
+    ran = user.home / "ran"
+    for name in ("cargo", "own"):
+        tool(project / "bin", name, f"echo $0 >> {ran}; echo 1.0")
+    (project / "outfitter.toml").write_text(f'[env]\nappend = {{ PATH = ["{entry}"] }}\n')
+    lock = ("env", "lock", "--cwd", "strange", "--tool", "own", "--tool", "./bin/own")
+    refused = user.run(*lock)
+    assert refused.returncode == 0
+    assert b"was not asked for its version: to allow that, type: outfitter trust " in refused.stderr
+    told = json.loads((project / "outfitter.lock").read_text())
+    assert told["tools"] == {}
+    told["tools"] = {"own": "1.0", "./bin/own": "1.0", f"{project}/bin/own": "1.0"}
+    (project / "outfitter.lock").write_text(json.dumps(told))
+    assert user.run("env", "check", "--cwd", "strange").returncode == 1
+    assert user.run("env", "lock", "--cwd", "strange").returncode == 0
+    assert not ran.exists()
+    assert user.run("trust", "--yes", str(project)).returncode == 0
+    assert user.run(*lock).stderr == b""
+    assert json.loads((project / "outfitter.lock").read_text())["tools"] == {"own": "1.0"}
+
+
 def test_missing_or_broken_lock_is_neither_drift_nor_not(user: User) -> None:
     done = user.run("env", "check")
     assert (done.returncode, done.stdout) == (2, b"")

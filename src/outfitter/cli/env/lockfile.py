@@ -16,6 +16,7 @@ from ...formats.lockfile import decode
 from ...host import facts
 from ...openers import at_once
 from ...providers import inherited
+from .output import say
 from .places import project_folder
 
 TYPE_CHECKING = False
@@ -94,14 +95,32 @@ def tools_of(names: Iterable[str], resolved: Resolved, cwd: str, levels: Iterabl
 
 
 def versions(names: Iterable[str], resolved: Resolved, cwd: str) -> dict[str, str]:
-    """What each program that is in PATH says about itself: the first line of `NAME --version`."""
+    """What each program that is in PATH says about itself: the first line of `NAME --version`.
+
+    None of a project's that nobody has allowed, nor one that is named by its place: a lock is the project's,
+    too.
+    """
     from ...contract.programs import find
 
+    waiting = {(layer.level, layer.id): layer.awaits for layer in resolved.layers if layer.awaits}
+    path = resolved.history()[1].get("PATH")
+    strange = {
+        os.path.realpath(one.value): waiting[one.level, one.layer]
+        for one in (path.segments if path is not None else ())
+        if (one.level, one.layer) in waiting
+    }
     found = {}
     for name in names:
-        path = find(name, resolved.values, cwd)
-        if path is not None:
-            found[name] = _version(path, resolved.values, cwd)
+        program = None if "/" in name else find(name, resolved.values, cwd)
+        if program is None:
+            continue
+        grant = strange.get(os.path.realpath(os.path.dirname(program)))
+        if grant is None:
+            found[name] = _version(program, resolved.values, cwd)
+        else:
+            say(
+                f"{program} is the project's, and was not asked for its version: to allow that, type: {grant}"
+            )
     return found
 
 
