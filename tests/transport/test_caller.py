@@ -73,6 +73,20 @@ def test_unix_socket_has_credentials() -> None:
         assert (who.uid(), who.address) == (os.geteuid(), f"uid {os.geteuid()} on a unix socket")
 
 
+@as_root
+def test_other_user_on_a_unix_socket_is_told_apart() -> None:
+    """Root's number is zero, as is much else that a kernel says."""
+    os.setegid(4321)
+    os.seteuid(1234)
+    try:
+        one, two = socket.socketpair()
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+    with one, two:
+        assert SocketCaller(one).uid() == 1234
+
+
 @pytest.fixture(params=["sock_diag", "/proc"] if LINUX else ["lsof"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """All ways to ask the kernel, each alone: where netlink is not allowed, its socket cannot be opened."""
