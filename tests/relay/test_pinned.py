@@ -154,6 +154,54 @@ def test_the_first_that_the_registry_lets_in_is_written_down(before: str | None,
     assert not accepted.accepts(OTHER) and not accepted.may_ask(OTHER)
     assert accepted.accepts(ONE)
     assert path.read_text().splitlines()[-1] == f"{fingerprint(ONE)} # the first"
+    if before is None:
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_who_is_refused_is_named_so_that_it_can_be_added(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "harnesses"
+    path.write_text(fingerprint(ONE))
+    accepted = AcceptedHarnesses(str(path), first=False)
+    assert accepted.may_ask(ONE) and caplog.messages == []
+    assert not accepted.may_ask(OTHER)
+    [told] = caplog.messages
+    assert fingerprint(OTHER) in told and str(path) in told
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_list_that_cannot_be_read_accepts_nobody(first: bool, tmp_path: Path) -> None:
+    path = tmp_path / "harnesses"
+    path.write_text(fingerprint(ONE))
+    accepted = AcceptedHarnesses(str(path), first=first)
+    path.write_bytes(b"\xff\n")
+    for ask in (accepted.may_ask, accepted.accepts):
+        with pytest.raises(SettingInvalid, match="cannot be read: UnicodeDecodeError"):
+            ask(ONE)
+    path.unlink()
+    path.mkdir(mode=0o700)
+    with pytest.raises(SettingInvalid, match="cannot be read: IsADirectoryError"):
+        accepted.accepts(ONE)
+
+
+@pytest.mark.parametrize(("before", "room"), [("# nobody yet\n", 20), ("# nobody yet", 13)])
+def test_the_first_is_accepted_only_if_it_can_be_written_down_whole(
+    before: str, room: int, tmp_path: Path
+) -> None:
+    """Half of a key is nobody's, and would lock everybody out; without any of it, the next would be first."""
+    path = tmp_path / "harnesses"
+    path.write_text(before)
+    accepted = AcceptedHarnesses(str(path), first=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(SettingInvalid, match="cannot be written: No space left"):
+            accepted.accepts(ONE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == before
+    assert accepted.accepts(ONE) and not accepted.accepts(OTHER)
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])

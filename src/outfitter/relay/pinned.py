@@ -6,6 +6,7 @@ None of it asks the registry: who has a key pinned is not deceived by a service 
 
 from __future__ import annotations
 
+import errno
 import os
 
 from ..errors import DialFailed, SettingInvalid
@@ -169,7 +170,10 @@ class AcceptedHarnesses:
                 # On a line of its own: in a comment without an end it would accept whoever comes next, too.
                 size = os.fstat(fd).st_size
                 begin = "\n" if size and os.pread(fd, 1, size - 1) != b"\n" else ""
-                os.write(fd, f"{begin}{key} # the first\n".encode())
+                line = f"{begin}{key} # the first\n".encode()
+                if os.write(fd, line) < len(line):
+                    os.ftruncate(fd, size)  # half of a key locks everybody out, nothing of it lets all in
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(fd)
             finally:
                 os.close(fd)
