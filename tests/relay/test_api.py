@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from outfitter.protocol.registry import MAX_BODY, PROFILE
 from outfitter.protocol.upgrade import MAX_HEAD
+from outfitter.relay.api import ApiAnswer, ApiConnection
+from tests.support.handloop import HandLoop
 from tests.support.machine import wait_until
 from tests.support.relays import KEY, Hosted, hosting
 
@@ -206,3 +208,28 @@ def test_who_leaves_in_the_middle_of_a_body_leaves_nothing_behind(place: Hosted)
     with Http(place) as http:
         http.send(register("x")[:-10])
     wait_until(lambda: not place.service._api, "the connection is forgotten")
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: some\r\n\r\n", b"411"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 999999\r\n\r\n", b"413"),
+        (b"hello\r\n\r\n", b"400"),
+        (b"x" * (MAX_HEAD + 1), b"431"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", b"200"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", b"200"),
+    ],
+)
+def test_no_timer_keeps_what_was_said_on_a_connection_that_has_ended(said: bytes, status: bytes) -> None:
+    """Anybody can say badly what fills a head, over and over."""
+    loop, gone = HandLoop(), list[ApiConnection]()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setblocking(False)
+        ApiConnection(loop, ours, said, lambda _, reply: reply(ApiAnswer(200, {})), gone.append)
+        loop.advance(0.0)
+        assert theirs.recv(100).split(b" ")[1] == status
+        theirs.shutdown(socket.SHUT_WR)
+        loop.serve(lambda: bool(gone))
+        assert loop.waiting == 0

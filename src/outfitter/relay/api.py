@@ -128,6 +128,7 @@ class ApiConnection:
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answers a request whose end cannot be found: nothing can follow it."""
         self.busy = self._last = True
+        self._timer.cancel()  # it would keep all of this alive
         self._reply(refused(status, code, message))
 
     def _reply(self, answer: ApiAnswer) -> None:
