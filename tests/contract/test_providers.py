@@ -387,6 +387,20 @@ def test_settings_that_are_not_about_it_do_not_make_it_ask_again(place: Place, n
     assert (resolved(place, contract), len(notes.asked)) == (first, 2)
 
 
+@pytest.mark.parametrize(("name", "value"), [("confined_providers", "on"), ("freeze", "off")])
+def test_answer_of_a_tool_that_saw_more_is_not_taken_for_one_that_may_see_less(
+    name: str, value: str, place: Place, notes: Notes
+) -> None:
+    contract = place.contract()
+    resolved(place, contract)
+    settings = contract.settings(str(place.project))
+    [use] = contract.uses(str(place.project), settings)
+    [known] = contract.projects._known[use.key]
+    other = copy(settings)
+    setattr(other, name, value)
+    assert contract.projects.answers([use], known.lower, other) is use
+
+
 def test_options_that_are_others_make_it_ask_again(place: Place, notes: Notes) -> None:
     contract = place.contract()
     resolved(place, contract)
