@@ -12,7 +12,7 @@ import pytest
 import outfitter
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Resolution, Trust
-from outfitter.server import asking
+from outfitter.server import asking, dispatch
 from outfitter.server.server import Server
 from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import pair
@@ -222,6 +222,43 @@ def test_who_comes_back_for_a_session_is_answered_behind_a_start_that_nobody_wan
             assert started["result"]["processId"] == "p"
             assert news["result"]["exitCode"] == 0
             assert made.read_text() == "\n"
+        finally:
+            server.stop("the test is over")
+
+    wait_for(scenario())
+
+
+def test_writes_that_wait_for_a_start_are_limited_whoever_has_brought_them(
+    place: Place, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "WAITING_BYTES", 6)
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, ServerSettings(), place.environ(), base="launcher")
+        start = start_params("p", ["cat"], cwd=place.project.as_uri(), pipeStdin=True, contract={})
+
+        def write(raw: Raw, name: str) -> asyncio.Future[Message]:
+            return raw.ask("process/write", {"processId": "p", "chunk": "b25l", "writeId": name})
+
+        try:
+            first = Raw(server, loop)
+            session = await first.greet()
+            first.ask("process/start", start)
+            await until(slow.begun)
+            write(first, "1")
+            first.end.close(1001, "lost")
+            second = Raw(server, loop)
+            await second.greet(resumeSessionId=session)
+            started, waits = second.ask("process/start", start), write(second, "2")
+            refused = await write(second, "3")
+            assert refused["error"]["message"] == (
+                "process p has not started yet and too many writes are waiting; wait for their answers first"
+            )
+            slow.may_answer.set()
+            assert (await started)["result"]["processId"] == "p"
+            for answer in (waits, write(second, "3"), write(second, "4")):
+                assert (await answer)["result"] == {"status": "accepted"}
         finally:
             server.stop("the test is over")
 

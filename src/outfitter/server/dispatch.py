@@ -6,19 +6,22 @@ methods is called.
 
 from __future__ import annotations
 
-from ..errors import MethodUnknown
+from ..core.stdin import WAITING_BYTES
+from ..errors import MethodUnknown, Refused
 from ..log import note
 from ..protocol.loading import load
 from ..protocol.methods import METHODS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from collections.abc import Callable
+    from typing import Any, Protocol
 
     from ..core.peer import Peer
     from ..protocol.jsonrpc import Request
     from ..protocol.methods import Method
     from .call import Call, Channel, Handler
+    from .session import Session
 
     class Asking(Channel, Protocol):
         """A connection: what a call needs, and how far its handshake is."""
@@ -56,15 +59,34 @@ def dispatch(connection: Asking, request: Request) -> None:
         if session is not None and session.starting:
             waiting = session.starting.get(getattr(params, "process_id", ""))
             if waiting is not None:
-                # Nothing overtakes the start of its process. What a client that has gone wanted behind it is
-                # not done either; another one may have come back for the session meanwhile.
-                call.later()
-                waiting.append(lambda: call.run(handler, params) if call.open else None)
+                _set_aside(call, handler, params, session, waiting)
                 return
     except Exception as error:
         call.refuse(error)
         return
     call.run(handler, params)
+
+
+def _set_aside(
+    call: Call, handler: Handler, params: Any, session: Session, waiting: list[Callable[[], None]]
+) -> None:
+    """Nothing overtakes the start of its process. Raises Refused where too much waits for that."""
+    size = len(getattr(params, "chunk", b""))  # of a write; nothing else is long
+    if session.held_bytes + size > WAITING_BYTES:
+        raise Refused(
+            f"process {params.process_id} has not started yet and too many writes are waiting; wait for "
+            "their answers first"
+        )
+    call.later()
+    session.held_bytes += size
+
+    def go_on() -> None:
+        session.held_bytes -= size
+        # What a client that has gone wanted is not done; another one may have come back for the session.
+        if call.open:
+            call.run(handler, params)
+
+    waiting.append(go_on)
 
 
 def _load(method: Method) -> Handler:

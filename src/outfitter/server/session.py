@@ -103,6 +103,7 @@ class Session:
         self.starting: dict[
             str, list[Callable[[], None]]
         ] = {}  # what waits for processes that are not started yet
+        self.held_bytes = 0  # of writes among that
         self.summaries = False  # whether the client wants to hear about environments
         self.base: Base | None = None  # the environment that it brought along
         self.frozen = False  # output waits for a client that was sent away and will be back
