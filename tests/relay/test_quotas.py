@@ -176,6 +176,8 @@ def test_no_more_made_up_urls_are_kept_waiting_than_there_may_be_strangers(
             wait_until(lambda: place.service.counts.refused.get("url") == count, "it is refused")  # noqa: B023
         assert waiting[0].recv(4096).startswith(b"HTTP/1.1 401 "), "the oldest hears it now"
         assert len(place.service._late) == 2
+        later = [one for one in place.loop._timers if one.callback == place.service._refuse_now]
+        assert len(later) == 2, "and hears it once"
         for one in waiting:
             one.close()
     finally:
@@ -197,6 +199,59 @@ def test_one_has_only_so_many_sockets_and_gets_another_for_each_it_closes(
     assert place.service.counts.refused == {"share": 1}
 
 
+ELSEWHERE = "INSERT INTO attachments (environment, instance, since) VALUES ('box', ?, 0)"
+
+
+def test_a_harness_reaches_an_executor_of_another_service_through_one_tunnel_at_a_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    near = Place(tmp_path / "store", RelayRoom(files=99, sockets=8, api=8, tunnels=1, strangers=8))
+    far = Place(tmp_path / "store")
+    near.authority.instance, far.authority.instance = "near", f"127.0.0.1:{far.port}"
+    try:
+        executor = far.attach()
+        head, harness = near.join()
+        assert head.startswith(b"HTTP/1.1 101 ")
+        frame = relay.resume("a stream")
+        harness.sendall(b"\x82" + bytes((0x80 | len(frame),)) + bytes(4) + frame)
+        assert executor.recv(4096).endswith(frame)
+        assert near.join()[0].startswith(b"HTTP/1.1 503 ")
+        assert near.service.counts.refused == {"full": 1}
+        assert "all 1 of tunnels to other services are taken, with 99 open files allowed" in caplog.text
+        harness.close()
+        wait_until(lambda: not near.service.open_sockets["tunnel"], "the tunnel has ended")
+        assert near.join()[0].startswith(b"HTTP/1.1 101 ")
+    finally:
+        near.close()
+        far.close()
+
+
+@pytest.mark.parametrize(("tunnels", "each", "status"), [(1, 256, b"503"), (8, 1, b"429")])
+def test_a_service_that_does_not_answer_takes_no_more_threads_and_descriptors_than_tunnels_may_have(
+    tunnels: int, each: int, status: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dials: list[Any] = []
+    monkeypatch.setattr(service_module, "dial", lambda loop, where, done: dials.append((where, done)))
+    monkeypatch.setattr(service_module, "SOCKETS_PER_PRINCIPAL", each)
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=8, api=8, tunnels=tunnels, strangers=8))
+    try:
+        place.call("register", place.executor, REGISTER)
+        place.store.change(ELSEWHERE, "192.0.2.1:9")
+        said: list[bytes] = []
+        for count in (1, 2):
+            waiting = threading.Thread(target=lambda: said.append(place.join()[0]))
+            waiting.start()
+            wait_until(lambda: len(dials) == count, "the other service is dialled")  # noqa: B023
+            assert place.join()[0].split(b" ")[1] == status
+            where, done = dials[-1]
+            assert where == "192.0.2.1:9"
+            place.loop.call_soon_threadsafe(done, None)
+            waiting.join()
+            assert b"the service that has the executor does not answer" in said[-1]
+    finally:
+        place.close()
+
+
 def test_a_full_table_is_refused_with_503_and_the_log_names_the_remedy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,13 +261,15 @@ def test_a_full_table_is_refused_with_503_and_the_log_names_the_remedy(
         head, _ = place.join()
         assert head.startswith(b"HTTP/1.1 503 ")
         assert place.service.counts.refused == {"full": 1}
-        assert "99 open files allowed: raise the limit (ulimit -n" in caplog.text
+        assert place.join()[0].startswith(b"HTTP/1.1 503 ")
+        [told] = caplog.messages  # a flood is told once
+        assert "99 open files allowed: raise the limit (ulimit -n" in told
     finally:
         place.close()
 
 
 def test_who_says_nothing_to_a_full_registry_gives_way_and_who_waits_for_an_answer_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(service_module, "OTHER_STORE_SECONDS", 600.0)
     place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=8))
@@ -234,6 +291,7 @@ def test_who_says_nothing_to_a_full_registry_gives_way_and_who_waits_for_an_answ
         waits.close()
         other.close()
         assert place.service.counts.refused == {"full": 1, "code": 1}
+        assert "all 1 of connections to the registry are taken" in caplog.text
     finally:
         release.set()
         place.close()

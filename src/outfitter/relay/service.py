@@ -87,10 +87,11 @@ class Service(Listener):
         self._sockets: dict[int, RelaySocket] = {}
         self._api: dict[ApiConnection, None] = {}  # in the order in which they came
         self._tunnels: set[Tunnel] = set()
+        self._dialling = 0  # those that will be
         self._late: dict[Stream, tuple[Timer, Response]] = {}  # who is refused later, the oldest first
         self._numbers = 0
         self.environments: dict[int, str] = {}  # of executors' sockets
-        self._held: dict[str, int] = {}  # harness sockets of each principal
+        self._held: dict[str, int] = {}  # harness sockets of each principal, through tunnels too
         authority.forget_attachments()
         self._prune()
         self._looked = authority.now()
@@ -194,7 +195,7 @@ class Service(Listener):
             elif holder is None:
                 response = Response(401, "this URL does not admit any more: ask the registry for another")
             elif role == "harness" and holder not in ("", self._authority.instance):
-                dial(self._loop, holder, lambda far: self._join(sock, far, head + b"\r\n\r\n" + rest))
+                self._reach(holder, sock, head + b"\r\n\r\n" + rest, principal)
                 return
             else:
                 response = upgrade(method, headers, lambda *_: Admitted(principal), caller)
@@ -223,7 +224,7 @@ class Service(Listener):
             return Response(503, "this service has all the connections it may have; try again", cause=FULL)
         held = self._held.get(response.admitted.principal, 0)
         if role == "harness" and held >= SOCKETS_PER_PRINCIPAL:
-            return Response(429, f"you have {held} connections, the most you may: close some", cause=SHARE)
+            return _too_many(held)
         return response
 
     def _refuse_later(self, wait: float, sock: Stream, response: Response) -> None:
@@ -265,14 +266,36 @@ class Service(Listener):
         self._say_full("connections to the registry", self.limits.api)
         _refuse(sock, Response(503, "the registry has too many connections; try again"))
 
-    def _join(self, near: Stream, far: Stream | None, said: bytes) -> None:
-        """The executor is connected to another service: the harness is, too, through this one."""
-        if far is None or len(self._tunnels) >= self.limits.tunnels:
-            _refuse(near, Response(503, "the service that has the executor does not answer; try again"))
-            if far is not None:
-                far.close()
+    def _reach(self, holder: str, near: Stream, said: bytes, principal: str) -> None:
+        """The executor is connected to another service: the harness is, too, through this one. One that is
+        being dialled has a thread and as many descriptors as a tunnel."""
+        held = self._held.get(principal, 0)
+        response = None
+        if len(self._tunnels) + self._dialling >= self.limits.tunnels:
+            self._say_full("tunnels to other services", self.limits.tunnels)
+            response = Response(503, "this service has all the tunnels it may have; try again", cause=FULL)
+        elif held >= SOCKETS_PER_PRINCIPAL:
+            response = _too_many(held)
+        if response is not None:
+            self.counts.refuse(response.cause)
+            _refuse(near, response)
             return
-        self._tunnels.add(Tunnel(self._loop, near, far, said, self._tunnels.discard))
+        self._dialling += 1
+        self._held[principal] = held + 1
+        dial(self._loop, holder, lambda far: self._join(near, far, said, principal))
+
+    def _join(self, near: Stream, far: Stream | None, said: bytes, principal: str) -> None:
+        self._dialling -= 1
+        if far is None:
+            self._let_go(principal)
+            _refuse(near, Response(503, "the service that has the executor does not answer; try again"))
+            return
+
+        def over(tunnel: Tunnel) -> None:
+            self._tunnels.discard(tunnel)
+            self._let_go(principal)
+
+        self._tunnels.add(Tunnel(self._loop, near, far, said, over))
 
     def _answer_upgrade(
         self, sock: Stream, rest: bytes, response: Response, environment_id: str, role: str, address: str
@@ -464,6 +487,10 @@ class _End:
 def _bearer(headers: Headers) -> str | None:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def _too_many(held: int) -> Response:
+    return Response(429, f"you have {held} connections, the most you may: close some", cause=SHARE)
 
 
 def _refuse(sock: Stream, response: Response) -> None:
