@@ -240,3 +240,14 @@ def test_a_store_that_fails_is_no_reason_to_give_up(tmp_path: Path) -> None:
         place.store.change("DROP TABLE rights")
         with pytest.raises(InvalidStatus, match="503"):
             open_socket(url)
+
+
+def test_the_store_forgets_what_has_expired_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "PRUNE_SECONDS", 0.01)
+    with hosting(tmp_path / "store") as place:
+        for _ in range(2):
+            place.store.change("INSERT INTO codes VALUES ('x', 'somebody', 'box', 'use', 1)")
+            known = "SELECT 1 FROM codes WHERE digest = 'x'"
+            wait_until(lambda: not place.store.rows(known), "the code is forgotten")  # noqa: B023
