@@ -31,6 +31,7 @@ PROCESS_LEFT = {"_loop", "_owner", "_trees", "_set_back", "_discarded", "_done",
 SESSION_LEFT = {
     "connection",
     "starting",  # an upgrade waits for them
+    "held_bytes",  # and for what waits for them
     "lanes",  # of requests that end with their connection
     "_registry",
     "_loop",
