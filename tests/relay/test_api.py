@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -233,3 +233,27 @@ def test_no_timer_keeps_what_was_said_on_a_connection_that_has_ended(said: bytes
         theirs.shutdown(socket.SHUT_WR)
         loop.serve(lambda: bool(gone))
         assert loop.waiting == 0
+
+
+def test_the_next_request_begins_when_the_one_before_has_its_answer() -> None:
+    loop, asked = HandLoop(), list[tuple[str, Callable[[ApiAnswer], None]]]()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setblocking(False)
+        said = b"".join(b"POST /%d HTTP/1.1\r\n\r\n" % number for number in (1, 2))
+        connection = ApiConnection(
+            loop, ours, said, lambda request, reply: asked.append((request.path, reply)), lambda _: None
+        )
+        loop.advance(0.0)
+        theirs.sendall(b"POST /3 HTTP/1.1\r\n\r\n")
+        loop.tick()
+        assert [path for path, _ in asked] == ["/1"]
+        asked[0][1](ApiAnswer(403, {}, wait=1.0))  # who is refused waits, and what comes behind it, too
+        loop.advance(0.5)
+        assert [path for path, _ in asked] == ["/1"]
+        loop.advance(0.5)
+        assert [path for path, _ in asked] == ["/1", "/2"]
+        asked[1][1](ApiAnswer(200, {}))
+        loop.advance(0.0)
+        assert [path for path, _ in asked] == ["/1", "/2", "/3"]
+        connection.close()

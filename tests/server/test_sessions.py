@@ -18,6 +18,8 @@ from outfitter.core.session import FOREVER
 from outfitter.errors import Refused, RequestFailed
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
+from outfitter.protocol.process import ReadParams
+from outfitter.protocol.results import Result
 from outfitter.protocol.session import LEFT
 from outfitter.server.limits import CATCH_UP_SECONDS
 from outfitter.server.server import Server as ExecServer
@@ -698,6 +700,71 @@ def test_who_comes_back_twice_in_a_second_has_its_whole_time_to_catch_up() -> No
         assert not streams & set(loop.readers)
     loop.advance(0.2 * CATCH_UP_SECONDS)
     assert streams <= set(loop.readers)
+    sessions.stop()
+
+
+class FullOutlet(Outlet):
+    """A connection whose peer reads nothing."""
+
+    full = True
+
+    def push(self, *messages: bytes) -> bool:
+        return False
+
+    push_parts = push
+
+
+class Waits:
+    """A call that is answered later, by nobody."""
+
+    def later(self) -> None: ...
+
+    def answer(self, result: Result) -> None:
+        raise AssertionError(result)
+
+
+def printing(text: str) -> Launch:
+    return Launch("/bin/sh", ["sh", "-c", text], "/", {"PATH": "/usr/bin:/bin"})
+
+
+def test_command_that_a_slow_client_held_up_goes_on_when_the_client_is_gone() -> None:
+    loop = HandLoop()
+    sessions, outlet = Sessions(loop, ServerSettings(session_retention=600), Pace()), FullOutlet()
+    session = sessions.create(outlet)
+    process = session.start("p", printing("head -c 10000000 /dev/zero"))
+    streams = set(process._fds)
+    loop.serve(lambda: not streams & set(loop.readers))
+    assert not process.closed
+    sessions.detach(session, outlet)
+    loop.serve(lambda: process.closed)
+    assert process.log.exit_code == 0
+    sessions.stop()
+
+
+def test_read_that_waited_leaves_no_timer_behind_when_its_client_is_gone() -> None:
+    loop = HandLoop()
+    sessions, outlet = Sessions(loop, ServerSettings(session_retention=600), Pace()), Outlet()
+    session = sessions.create(outlet)
+    process = session.start("p", SLEEP)
+    before = loop.waiting
+    for _ in range(3):
+        assert session.read(process, Waits(), ReadParams("p", wait_ms=3_600_000)) is None
+    assert loop.waiting == before + 3
+    sessions.detach(session, outlet)
+    assert loop.waiting == before + 1  # for the end of the session
+    sessions.stop()
+
+
+def test_output_of_a_session_that_has_ended_counts_for_nobody() -> None:
+    loop = HandLoop()
+    sessions = Sessions(loop, ServerSettings(), Pace())
+    session = sessions.create(Outlet())
+    done = session.start("done", printing("echo done"))
+    runs = session.start("runs", printing("echo runs; exec sleep 60"))
+    loop.serve(lambda: done.closed and sessions.budget_of("uid:0").used == 10)
+    sessions.end(session)
+    loop.serve(lambda: runs.closed)
+    assert sessions.budget_of("uid:0").used == 0
     sessions.stop()
 
 
