@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from outfitter.core.network import Destination, NetworkPolicy, NetworkVerdict, decided
+from outfitter.host.descriptors import Descriptors
 from outfitter.host.sandbox.proxy import Proxy
 from outfitter.host.sandbox.upstream import Resolver
 from outfitter.host.workers import Workers
@@ -85,6 +86,7 @@ def proxying(
     names: Mapping[str, Sequence[str]] | None = None,
     answers: Mapping[str, tuple[str, str]] | None = None,
     own_ports: Sequence[int] = (),
+    descriptors: Descriptors | None = None,
     **rules: Any,
 ) -> Iterator[Served]:
     """A proxy with these rules. `names` is its table of hosts; `answers` are what its client says."""
@@ -99,7 +101,12 @@ def proxying(
 
     policy = NetworkPolicy(ProxyRules(domains=tuple(domains.items()), **rules))
     served.proxy = Proxy(
-        policy, served, loop=loop, resolver=Resolver(Workers(loop, 2), look), own_ports=own_ports
+        policy,
+        served,
+        loop=loop,
+        resolver=Resolver(Workers(loop, 2), look),
+        descriptors=descriptors,
+        own_ports=own_ports,
     )
     for kind in ("http", "socks"):
         sock = listen("127.0.0.1", 0)

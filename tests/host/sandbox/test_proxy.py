@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import random
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -462,6 +464,42 @@ def test_pipes_of_streams_are_counted_as_descriptors() -> None:
     pipes.give(other)
     pipes.close()
     assert descriptors.held == 0
+
+
+@pytest.mark.parametrize("resets", [True, False], ids=["its client resets it", "its command ends"])
+@pytest.mark.parametrize("tunnel", [True, False], ids=["a tunnel", "a request"])
+def test_a_download_that_is_given_up_leaves_no_pipe_behind(tunnel: bool, resets: bool) -> None:
+    server = listen("127.0.0.1", 0)
+    listening = socket.socket(fileno=server.detach())
+    there = f"127.0.0.1:{listening.getsockname()[1]}"
+    descriptors = Descriptors()
+
+    def serve() -> None:
+        far, _ = listening.accept()
+        with far, contextlib.suppress(OSError):
+            far.recv(65536)
+            far.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+            while True:
+                far.sendall(bytes(1 << 20))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with proxying(ALLOW_HERE, descriptors=descriptors) as proxy:
+        near = proxy.connect()
+        if tunnel:
+            near.sendall(head(f"CONNECT {there} HTTP/1.1", "Host: x") + get("/", there))
+        else:
+            near.sendall(get(f"http://{there}/", there))
+        # Two are of the connection, two of a pipe with what the client does not take.
+        wait_until(lambda: descriptors.held == 4, "the answer is a stream")
+        if resets:
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            near.close()
+            wait_until(lambda: len(proxy.proxy) == 0, "the connection has ended")
+    assert descriptors.held == 0
+    near.close()
+    thread.join()
+    listening.close()
 
 
 # Clients that we did not write

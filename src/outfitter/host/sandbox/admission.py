@@ -218,13 +218,13 @@ class ProxyClient:
         self._set_timer(None)
         if self._dial is not None:
             self._dial.cancel()
+        self.released()  # first: a relay whose socket is closed already would keep its pipe
         if self._relay is not None:
             self._relay.close()
         elif self.sock.fileno() >= 0:
             self.loop.remove_reader(self.sock.fileno())
             self.loop.remove_writer(self.sock.fileno())
             self.sock.close()
-        self.released()
         self.proxy.gone(self)
 
     def released(self) -> None:
