@@ -159,6 +159,19 @@ def test_a_domain_is_reached_if_it_is_allowed_and_named_if_not(user: User, place
             serving.join()
 
 
+def test_no_flag_is_advised_for_what_a_project_takes_away(user: User, place: Path) -> None:
+    (place / "outfitter.toml").write_text('[sandbox]\nmode = "read-only"\nallow_domain = ["a.example"]\n')
+    (place / "out").mkdir()
+    see = "allows it, and something else takes it away; see `outfitter sandbox explain`"
+    asked = ("--sandbox", "workspace-write", "--allow-write", "out", "--allow-domain", "b.example")
+    for flag, *command in (
+        ("--sandbox workspace-write", "touch", "b"),
+        ("--allow-write", "touch", "out/b"),
+        ("--allow-domain", "python3", "-c", "import sys; sys.exit('Could not resolve host: b.example')"),
+    ):
+        assert last(run(user, place, *asked, "--", *command)).endswith(f": {flag} {see}")
+
+
 def test_a_terminal_works_and_json_has_no_other_lines(user: User, place: Path) -> None:
     done = run(user, place, "--tty", "--sandbox", "read-only", "--", "sh", "-c", "test -t 0 && touch b")
     assert done.returncode == 1

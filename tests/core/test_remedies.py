@@ -70,9 +70,10 @@ def test_an_unreachable_host_is_found_whatever_the_executor_says(said: str, host
 def test_a_host_that_the_proxy_refused_is_known_whatever_the_command_says() -> None:
     some = Sandbox.workspace_write(domains=["pypi.org"])
     for said in ("curl: (56) CONNECT tunnel failed, response 403", "it did not work", ""):
-        assert guess(said, some, CWD, denied=False, hosts=["a.org", "b.org"]) == Denial("network", "b.org")
+        hosts = [("a.org", False), ("b.org", True)]
+        assert guess(said, some, CWD, denied=False, hosts=hosts) == Denial("network", "b.org", private=True)
     write = "touch: cannot touch '/etc/x': Read-only file system"
-    assert guess(write, some, CWD, denied=True, hosts=["a.org"]) == Denial("write", "/etc/x")
+    assert guess(write, some, CWD, denied=True, hosts=[("a.org", False)]) == Denial("write", "/etc/x")
 
 
 def test_nothing_is_said_where_nothing_was_denied() -> None:
@@ -123,6 +124,33 @@ def test_the_sentence_says_what_happened_and_which_flag_allows_it(
     denial: Denial, sandbox: Sandbox, end: str
 ) -> None:
     assert sentence(denial, sandbox, CWD) == f"the sandbox denied {end}"
+
+
+SOME = Sandbox.workspace_write(domains=["*.pypi.org", "a.org"], writable=["out", "/opt/x"])
+EXPLAIN = "and something else takes it away; see `outfitter sandbox explain`"
+
+
+@pytest.mark.parametrize(
+    ("denial", "end"),
+    [
+        (
+            Denial("network", "a.org", private=True),
+            "it stands for an address that is not public; --allow-domain with that address would allow it",
+        ),
+        (Denial("network", "10.0.0.1", private=True), "--allow-domain 10.0.0.1 would allow it"),
+        (Denial("network", "localhost", private=True), "--allow-domain localhost would allow it"),
+        (Denial("network", "a.org"), f"--allow-domain allows it, {EXPLAIN}"),
+        (Denial("network", "x.pypi.org"), f"--allow-domain allows it, {EXPLAIN}"),
+        (Denial("network", "pypi.org"), "--allow-domain pypi.org would allow it"),
+        (Denial("write", f"{CWD}/out/a"), f"--allow-write allows it, {EXPLAIN}"),
+        (Denial("write", "/opt/x/a"), f"--allow-write allows it, {EXPLAIN}"),
+        (Denial("write", f"{CWD}/a"), f"--sandbox workspace-write allows it, {EXPLAIN}"),
+        (Denial("write", "/tmp/a"), f"--sandbox workspace-write allows it, {EXPLAIN}"),
+        (Denial("write", f"{CWD}/.vscode/a"), f"--allow-write {CWD}/.vscode would allow it"),
+    ],
+)
+def test_no_flag_is_advised_that_is_there_already(denial: Denial, end: str) -> None:
+    assert sentence(denial, SOME, CWD).endswith(f": {end}")
 
 
 def test_what_is_not_known_leads_to_the_explanation() -> None:

@@ -251,11 +251,11 @@ class _Tail:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self.hosts: deque[str] = deque(maxlen=1)  # the last one is told
+        self.hosts: deque[tuple[str, bool]] = deque(maxlen=1)  # the last one is told
 
     def decided(self, notice: NetworkDecision) -> None:
         if notice.decision == "deny":
-            self.hosts.append(notice.host)
+            self.hosts.append((notice.host, notice.reason == "not_allowed_local"))
 
     def __call__(self, event: Output | Exited) -> None:
         if isinstance(event, Output) and event.stream != "stdout":

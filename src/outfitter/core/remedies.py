@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ..record import record
+from .hosts import HostPatterns, address_of, names_this_host
 from .permissions import PROTECTED, covers
 from .sandbox import FULL, READ_ONLY, WORKSPACE
 
@@ -32,6 +33,8 @@ _HOST = re.compile(
     r"((?:[a-z0-9-]+\.)+[a-z]{2,})",
     re.IGNORECASE,
 )
+# Where the flag to give is there: a project's `[sandbox]` takes away, say.
+_TAKEN_AWAY = "{} allows it, and something else takes it away; see `outfitter sandbox explain`"
 # A path in quotes, or one that stands between colons or at an end of the line.
 _QUOTED = re.compile("['\"`\u2018\u201c]([^'\"`\u2019\u201d]+)['\"`\u2019\u201d]")
 _BARE = re.compile(r"(?:^|[\s:=])((?:/|\.{1,2}/|\.git/|[\w.-]+/)[^\s:,'\"]*)")
@@ -41,26 +44,32 @@ _NAME = re.compile(r":\s*([^\s:'\"][^:'\"]*?)\s*:\s*$")
 
 @record
 class Denial:
-    """`kind` is "write", "read", "network" or "" for what is not known; `subject` is a path or a domain."""
+    """`kind` is "write", "read", "network" or "" for what is not known; `subject` is a path or a domain.
+    One that is `private` was refused because it is a private address, or stands for one."""
 
     kind: str
     subject: str = ""
+    private: bool = False
 
 
-def guess(tail: str, sandbox: Sandbox, cwd: str, *, denied: bool, hosts: Sequence[str] = ()) -> Denial | None:
+def guess(
+    tail: str, sandbox: Sandbox, cwd: str, *, denied: bool, hosts: Sequence[tuple[str, bool]] = ()
+) -> Denial | None:
     """What was denied; None if nothing was. `denied` is the executor's word, which does not know of hosts
-    that were not reached: `hosts` are those that its proxy refused. `cwd` is the command's directory, for the
-    relative paths in what it said."""
+    that were not reached: `hosts` are those that its proxy refused, each with whether it is private. `cwd` is
+    the command's directory, for the relative paths in what it said."""
     for line in reversed(tail.splitlines()):
         if denied and _READ_ONLY_TEXT.search(line):
             return Denial("write", _path(_READ_ONLY_TEXT.sub(" ", line), cwd))
         if denied and sandbox.deny_read and _HIDDEN_TEXT.search(line):
             return Denial("read", _path(_HIDDEN_TEXT.sub(" ", line), cwd))
         if not sandbox.network and _NETWORK_TEXT.search(line):
+            if hosts:
+                break
             host = _HOST.search(line) or _HOST.search(tail)
-            return Denial("network", hosts[-1] if hosts else host[1].lower() if host is not None else "")
+            return Denial("network", host[1].lower() if host is not None else "")
     if hosts:
-        return Denial("network", hosts[-1])
+        return Denial("network", *hosts[-1])
     return Denial("") if denied else None
 
 
@@ -76,18 +85,31 @@ def sentence(denial: Denial, sandbox: Sandbox, cwd: str) -> str:
             return f"the sandbox denied {what}: leave out the --deny-read that matches it to allow it"
         case "network":
             what = f"the connection to {subject}" if subject else "a connection to the network"
-            return f"the sandbox denied {what}: --allow-domain {subject or 'DOMAIN'} would allow it"
+            return f"the sandbox denied {what}: {_network_remedy(denial, sandbox)}"
     return (
         f"the sandbox ({sandbox.mode}) denied something: see what it allows with `outfitter sandbox explain "
         f"--sandbox {sandbox.mode}`"
     )
 
 
+def _network_remedy(denial: Denial, sandbox: Sandbox) -> str:
+    host = denial.subject
+    if denial.private and address_of(host) is None and not names_this_host(host):
+        return "it stands for an address that is not public; --allow-domain with that address would allow it"
+    allowed = HostPatterns()
+    for domain in sandbox.domains:
+        allowed.add(domain)
+    if allowed.match(host) and not denial.private:
+        return _TAKEN_AWAY.format("--allow-domain")
+    return f"--allow-domain {host or 'DOMAIN'} would allow it"
+
+
 def _write_remedy(path: str, sandbox: Sandbox, cwd: str) -> str:
     if not path.startswith("/"):
         more = f"--sandbox {WORKSPACE} or " if sandbox.mode == READ_ONLY else ""
         return f"{more}--allow-write DIR would allow it"
-    for root in (cwd, *(_joined(cwd, path) for path in sandbox.writable)):
+    given = [_joined(cwd, path) for path in sandbox.writable]
+    for root in (cwd, *given):
         for name in PROTECTED:
             protected = f"{root.rstrip('/')}/{name}"
             if covers(protected, path):
@@ -97,6 +119,10 @@ def _write_remedy(path: str, sandbox: Sandbox, cwd: str) -> str:
     folder = path.rpartition("/")[0]
     if not folder:
         return f"--sandbox {FULL} would allow it"
+    if folder in given:
+        return _TAKEN_AWAY.format("--allow-write")
+    if sandbox.mode == WORKSPACE and folder in (cwd, "/tmp"):
+        return _TAKEN_AWAY.format(f"--sandbox {WORKSPACE}")
     return f"--allow-write {_word(folder)} would allow it"
 
 
