@@ -22,6 +22,17 @@ PLATFORM_OS = "macos" if MAC else PLATFORM.rstrip("0123456789")
 READ_NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 
 
+def account_home() -> str:
+    """The home that the account database has for this process's user, for where HOME is not set, as in many
+    services. Empty if it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return ""
+
+
 def processors() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,15 +65,34 @@ def test_user_file_is_where_the_variables_say() -> None:
     assert user_file(every) == "/o/config.toml"
     assert user_file({**every, "OUTFITTER_HOME": ""}) == "/x/outfitter/config.toml"
     assert user_file({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == "/h/.config/outfitter/config.toml"
-    with pytest.raises(SettingInvalid, match="set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"):
-        user_file({})
 
 
 def test_codex_file_is_where_codex_has_it() -> None:
     assert codex_file({"CODEX_HOME": "/c", "HOME": "/h"}) == "/c/config.toml"
     assert codex_file({"HOME": "/h"}) == "/h/.codex/config.toml"
+
+
+def test_without_home_the_files_are_in_the_home_of_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=f"/home/{uid}"))
+    for environ in ({}, {"HOME": ""}):
+        assert user_file(environ) == f"/home/{os.geteuid()}/.config/outfitter/config.toml"
+        assert codex_file(environ) == f"/home/{os.geteuid()}/.codex/config.toml"
+
+
+def test_a_user_without_any_home_has_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # as in a container that runs as any number
+    with pytest.raises(SettingInvalid, match="set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"):
+        user_file({})
     with pytest.raises(SettingInvalid, match="set HOME or CODEX_HOME"):
         codex_file({})
+
+
+def test_what_a_user_has_set_holds_where_home_is_not_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=str(home)))
+    text = '[sandbox]\nmode = "workspace-write"\nallow_write = ["~/cache"]\n'
+    write(home / ".config/outfitter/config.toml", text)
+    said = load({"PATH": "/usr/bin:/bin"}, None).user_sandbox
+    assert said is not None and said.sandbox.writable == (f"{home}/cache",)
 
 
 def test_nearest_file_upwards_is_the_projects(project: Path) -> None:
@@ -238,7 +259,8 @@ def test_mistakes_of_all_files_are_told_at_once(home: Path, project: Path, envir
     assert places == [(str(home / "codex" / "config.toml"), 1), (theirs, 1), (theirs, 2)]
 
 
-def test_without_a_home_there_is_no_user_file(project: Path) -> None:
+def test_without_a_home_there_is_no_user_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     settings = load({}, str(project))
     assert (settings.files, settings.login) == ((), "strip")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import pwd
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -701,7 +703,13 @@ def test_the_folder_is_the_first_that_is_named(environ: dict[str, str], expected
     assert config_home(environ) == expected
 
 
-def test_without_any_variable_there_is_no_folder() -> None:
+def test_without_any_variable_the_folder_is_in_the_home_of_the_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir="/home/ada"))
+    assert config_home({}) == "/home/ada/.config/outfitter"
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert load({}) == Configuration()
     with pytest.raises(SettingInvalid, match="set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"):
         config_home({})
 

@@ -16,6 +16,7 @@ from ..errors import FileInvalid, SettingInvalid
 from ..host.pipes import let_go
 from ..providers import files
 from ..providers.files import is_repository
+from ..system import account_home
 from .freshness import Way, lasting, stamp
 from .places import codex_file, user_file
 from .settings import FileSettings, Settings
@@ -251,7 +252,7 @@ class Configuration:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.version = 0
-        home = environ.get("HOME", "")
+        home = environ.get("HOME") or account_home()
         self._home = home if os.path.isabs(home) else None
         self._user_file = known_place(user_file, environ)
         self._codex_file = known_place(codex_file, environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..earlyerrors import SettingInvalid
+from ..system import account_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,13 +16,13 @@ ENVIRONMENTS_FILE = "environments.toml"
 
 
 def user_file(environ: Mapping[str, str]) -> str:
-    """The path of the user's file, whether it exists or not. Raises SettingInvalid when no variable tells."""
+    """The path of the user's file, whether it exists or not. Raises SettingInvalid when nobody tells."""
     if home := environ.get("OUTFITTER_HOME"):
         return os.path.join(os.path.abspath(home), USER_FILE)
     config = environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(config):  # else it is to be ignored, says the specification
         return os.path.join(config, "outfitter", USER_FILE)
-    if home := environ.get("HOME"):
+    if home := environ.get("HOME") or account_home():
         return os.path.join(os.path.abspath(home), ".config", "outfitter", USER_FILE)
     raise SettingInvalid(
         "no directory for configuration is known: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"
@@ -37,7 +38,7 @@ def codex_file(environ: Mapping[str, str]) -> str:
     """The path of Codex's config.toml, whether it exists or not. Raises SettingInvalid."""
     if home := environ.get("CODEX_HOME"):
         return os.path.join(os.path.abspath(home), USER_FILE)
-    if home := environ.get("HOME"):
+    if home := environ.get("HOME") or account_home():
         return os.path.join(os.path.abspath(home), ".codex", USER_FILE)
     raise SettingInvalid("no directory for Codex's configuration is known: set HOME or CODEX_HOME")
 

@@ -17,6 +17,7 @@ from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
 from ..openers import no_pipe
 from ..record import EMPTY, KW_ONLY, record
+from ..system import account_home
 from ..transport.unix import PREFIX, path_of
 
 if TYPE_CHECKING:
@@ -97,13 +98,13 @@ class Configuration:
 
 
 def config_home(environ: Mapping[str, str]) -> str:
-    """The directory of Outfitter's configuration. Raises SettingInvalid if no variable names it."""
+    """The directory of Outfitter's configuration. Raises SettingInvalid if nobody names it."""
     if home := environ.get("OUTFITTER_HOME"):
         return os.path.abspath(home)
     config = environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(config):  # else it is to be ignored, says the specification
         return os.path.join(config, "outfitter")
-    if home := environ.get("HOME"):
+    if home := environ.get("HOME") or account_home():
         return os.path.join(os.path.abspath(home), ".config", "outfitter")
     raise SettingInvalid(
         "no directory for configuration is known: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"
@@ -114,7 +115,7 @@ def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configura
     """The configured environments: Outfitter's own, or those of the Codex home `codex_home`.
 
     Without a file, the only environment is `local`, unless Codex's variable names a server. The same is true
-    without a home directory, as in services. Raises SettingInvalid.
+    for a user without a home directory. Raises SettingInvalid.
     """
     try:
         home = config_home(environ) if codex_home is None else codex_home
