@@ -239,6 +239,9 @@ def _command(name: str, path: str, nonce: str, keeps: str, rc: bool) -> str:
         return f"{begin}; and {report} >{path}"
     if name in _CSH:
         return f"\\{begin} && \\{report} >! {path}"
+    # With `set -k`, a word that could be an assignment is one: the mark would stand in the middle of the
+    # report, and end it there.
+    report = f"{_ENV} -0 \\{END}={nonce}"
     if keeps:
         from ..shell.state import dump
 

@@ -77,6 +77,7 @@ CASES = [
     _fine("trace", "set -xv"),
     Case("errexit-and-a-failing-line", "set -e; false" + AFTER, FAILED),
     Case("noexec", "set -n" + AFTER, REPLACED),
+    Case("assignments-anywhere", AFTER + "set -k", CAPTURED, REACHED),
     # Ends and replacements
     Case("exit-0", "export BEFORE=1; exit 0", REPLACED),
     Case("exit-3", "exit 3", FAILED),
@@ -187,6 +188,7 @@ CASES = [
     Case("dash-background", "sleep NAP & setsid sleep NAP &" + AFTER, CAPTURED, REACHED, shell="dash"),
     Case("ksh-names", "alias exec=: env=: sh=:; set -C" + AFTER, CAPTURED, REACHED, shell="ksh"),
     Case("ksh-exit", "exit", REPLACED, shell="ksh"),
+    Case("ksh-assignments-anywhere", AFTER + "set -k", CAPTURED, REACHED, shell="ksh"),
     Case(
         "tcsh-names",
         "set noclobber; alias env true; alias exec true; alias sh true; setenv AFTER 1",
