@@ -18,7 +18,7 @@ from outfitter.host.sandbox.sandboxes import Sandboxes
 from outfitter.host.spawn import Spawner, Stdio
 from outfitter.host.tree import kill_group
 from outfitter.loop import EpollLoop
-from tests.support.machine import children, descriptors, wait_until
+from tests.support.machine import alive, children, descriptors, wait_until
 from tests.support.sandbox import need_sandbox
 
 Go = Callable[[], None]
@@ -97,6 +97,18 @@ def test_a_command_whose_network_cannot_be_made_does_not_run(
 
     assert stage.finish(stage.start("echo ran", before)) == (-9, b"")
     assert "a sandbox could not be prepared" in caplog.text
+
+
+def test_a_command_that_is_ended_while_its_network_is_made_is_no_fault_of_ours(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    def before(inner: int, go: Go) -> None:
+        os.kill(inner, signal.SIGKILL)
+        wait_until(lambda: not alive(inner), "the first process inside has ended")
+        raise LaunchFailed("the sandbox has no network namespace")
+
+    assert stage.finish(stage.start("echo ran", before))[1] == b""
+    assert caplog.text == ""
 
 
 def test_only_with_something_before_can_it_use_addresses(stage: Stage) -> None:

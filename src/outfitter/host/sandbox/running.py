@@ -120,8 +120,9 @@ class Running:
             try:
                 hook(self.inner, self._next)
             except Exception as error:
-                # It would run without what it must have.
-                fault("server", "a sandbox could not be prepared, and its command is ended", error)
+                # It would run without what it must have; unless somebody has ended it meanwhile.
+                if not _has_ended(self.inner):
+                    fault("server", "a sandbox could not be prepared, and its command is ended", error)
                 kill_group(self.outer)
         else:
             self._open_gate()
@@ -195,6 +196,17 @@ def first_process(told: bytes) -> int:
     """Of all that bubblewrap has said, the first process inside; 0 if it has not come so far."""
     digits = told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0].strip(b" ,}")
     return int(digits) if digits.isdigit() else 0
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or waits for its parent to hear of its end."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:
+        return False  # it cannot be told
 
 
 def _is_inside(pid: int) -> bool:
