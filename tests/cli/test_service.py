@@ -44,6 +44,16 @@ def test_systemd_accepts_the_unit(tmp_path: Path, system: bool) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("system", [False, True])
+def test_no_setting_of_the_unit_keeps_commands_from_their_sandboxes(system: bool) -> None:
+    names = {line.partition("=")[0] for line in unit(["/bin/true"], system=system).splitlines()}
+    # What mounts something on /proc, and what shuts devices off.
+    assert [name for name in names if name.startswith(("Protect", "Private", "Device"))] == []
+    # In a unit of a user, systemd adds a user namespace to these, or NoNewPrivileges=.
+    confining = ("Lock", "Restrict", "SystemCall", "Capability", "NoNew", "ReadOnly", "Inaccessible")
+    assert system or [name for name in names if name.startswith(confining)] == []
+
+
 def test_a_user_installs_a_server_on_loopback_and_removes_it(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     said = tmp_path / "said"

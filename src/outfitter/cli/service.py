@@ -23,7 +23,11 @@ _DEFAULT_URL = "ws://127.0.0.1:4500"  # as the examples of Codex's documentation
 _PLACES = {"--listen"} | {flag.option for flag in SERVE if flag.metavar in ("DIR", "FILE", "PATH")}
 
 # For both kinds of unit. Commands may do what the user may do, so nothing here keeps them from files,
-# devices or the network; what is switched off no build needs.
+# devices or the network. Most settings that confine a service make it impossible to confine its commands, or
+# take more away than they say. What mounts something on /proc (ProtectKernelTunables=, ProtectKernelLogs=,
+# ProtectHostname=) leaves sandboxes without one. In a unit of a user, many put the server in a user
+# namespace, where root's files are nobody's, and the others imply NoNewPrivileges=. Before systemd 252,
+# ProtectClock= shuts all devices but a few off.
 _UNIT = """\
 [Unit]
 Description=Outfitter exec-server
@@ -47,23 +51,23 @@ Delegate=yes
 LimitNOFILE=65536
 LimitCORE=0
 UMask=0077
-LockPersonality=yes
-RestrictRealtime=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-
+{more}
 [Install]
 WantedBy={target}
+"""
+# What no build needs.
+_OF_SYSTEM = """\
+CapabilityBoundingSet=~CAP_SYS_TIME CAP_WAKE_ALARM CAP_SYSLOG CAP_SYS_MODULE
+LockPersonality=yes
+RestrictRealtime=yes
 """
 
 
 def unit(command: list[str], *, system: bool) -> str:
     """The text of the unit that runs this command."""
     target = "multi-user.target" if system else "default.target"
-    return _UNIT.format(command=" ".join(map(_quoted, command)), target=target)
+    more = _OF_SYSTEM if system else ""
+    return _UNIT.format(command=" ".join(map(_quoted, command)), more=more, target=target)
 
 
 def _quoted(word: str) -> str:

@@ -44,6 +44,7 @@ def test_what_to_do(said: str, place: Around, wanted: str, unwanted: str) -> Non
 def test_a_view_of_processes() -> None:
     assert unmask(Around(engine="podman")) == "Start the container with podman: --security-opt unmask=ALL"
     assert "systempaths=unconfined" in unmask(Around()) and "procMount" in unmask(Around())
+    assert "systemd without ProtectKernelTunables=" in unmask(Around())
 
 
 @pytest.mark.parametrize("uid", [0, 1000])

@@ -28,6 +28,8 @@ _UNMASK = {
     "podman": "--security-opt unmask=ALL",
     "kubernetes": "procMount: Unmasked (and hostUsers: false in the pod)",
 }
+# What a unit of systemd must not have for the latter, as it mounts something on /proc.
+_UNIT = "or the service of systemd without ProtectKernelTunables=, ProtectKernelLogs= and ProtectHostname="
 # Settings of the kernel, each with the value that forbids, the one that allows, and whether root may anyhow.
 _SETTINGS = {
     "user.max_user_namespaces": ("0", "10000", False),
@@ -96,7 +98,8 @@ def _start(place: Around) -> str:
 def unmask(place: Around) -> str:
     """What gives a sandbox a view of its own processes."""
     engines = [place.engine] if place.engine else list(_UNMASK)
-    return "Start the container with " + ", or ".join([f"{one}: {_UNMASK[one]}" for one in engines])
+    text = "Start the container with " + ", or ".join([f"{one}: {_UNMASK[one]}" for one in engines])
+    return text if place.engine else f"{text}; {_UNIT}"
 
 
 def _text(path: str) -> str:
