@@ -190,8 +190,15 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) 
     for folder in (dead, young, other):
         folder.mkdir()
         os.mkfifo(folder / "report")
+    # Killed before there was a pipe, or after: the second one has something else in it.
+    empty, used = tmp_path / f"outfitter-{'2' * 16}", tmp_path / f"outfitter-{'3' * 16}"
+    empty.mkdir()
+    used.mkdir()
+    (used / "file").touch()
     with PrivateFifo(env) as fifo:
-        for folder in (dead, other, folder_of(fifo)):
+        for folder in (dead, other, empty, used, folder_of(fifo)):
             os.utime(folder, (1, 1))
         remove_dead(env)
-        assert sorted(os.listdir(tmp_path)) == sorted((young.name, other.name, folder_of(fifo).name))
+        assert sorted(os.listdir(tmp_path)) == sorted(
+            (young.name, other.name, used.name, folder_of(fifo).name)
+        )

@@ -25,6 +25,7 @@ READ_BYTES = 1 << 20
 _CHUNK = 64 << 10  # what a pipe holds
 _NAME = "outfitter-"
 _YOUNG_SECONDS = 10
+_DEAD = (errno.ENXIO, errno.ENOENT)  # nobody reads it; or it is gone, and its folder is left
 # To make a folder and to remove it takes a tenth there of what it takes on a disk.
 _MEMORY = "/dev/shm"
 # In place of `env`, for a child in a sandbox: that has a /dev/shm of its own.
@@ -130,11 +131,12 @@ def _remove_if_dead(folder: str) -> None:
             return
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
     except OSError as error:
-        if error.errno != errno.ENXIO:  # which says that it has no reader
+        if error.errno not in _DEAD:
             return
         try:
-            os.unlink(path)
-            os.rmdir(folder)
+            if error.errno == errno.ENXIO:
+                os.unlink(path)
+            os.rmdir(folder)  # which does nothing if something is in it
         except OSError:
             pass
 
