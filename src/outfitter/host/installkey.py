@@ -25,7 +25,7 @@ def state_folder(environ: Mapping[str, str], home: str) -> str:
     if own:
         return f"{os.path.abspath(own)}/state"
     state = environ.get("XDG_STATE_HOME", "")
-    return f"{state}/outfitter" if state.startswith("/") else f"{home}/.local/state/outfitter"
+    return f"{state}/outfitter" if state.startswith("/") else f"{home.rstrip('/')}/.local/state/outfitter"
 
 
 def load(folder: str) -> bytes:

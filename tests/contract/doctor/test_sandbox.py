@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from outfitter.contract.doctor.machine import Configured, Machine
@@ -61,3 +63,15 @@ def test_what_can_be_done_without_bubblewrap_is_said(text: str, monkeypatch: pyt
     found = sandboxing(Machine({"PATH": "/usr/bin:/bin"}, "/", login=False))
     assert found.hint == ("" if lack(version()) else HINT)
     assert sandbox_works(configured(text), Sandboxing(why="none: get one", hint="this")).details[-1] == "this"
+
+
+def test_a_sandbox_needs_a_place_for_its_files(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = sandboxing(Machine({"OUTFITTER_HOME": f"{tmp_path}/file/x"}, "/", login=False))
+    finding = sandbox_works(configured(), found)
+    assert (finding.status, finding.summary) == (
+        "warning",
+        "commands cannot be confined: a sandbox needs a few files in "
+        f"{tmp_path}/file/x/state/sandbox, which cannot be written",
+    )
+    assert "OUTFITTER_HOME" in str(finding.remedy)

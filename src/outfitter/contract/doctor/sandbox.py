@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ...host.installkey import state_folder
 from ...record import record
 from .check import Check, Finding
 from .machine import Configured, configured
+from .state import can_write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +33,11 @@ def sandboxing(machine: Machine) -> Sandboxing:
     from ...host.sandbox.landlocked import lack, version
     from ...host.sandbox.limits import Allowance, Limits
     from ...host.sandbox.nesting import around, unmask
+    from ...host.sandbox.placeholders import REMEDY
 
+    folder = f"{state_folder(machine.environ, machine.home)}/sandbox"
+    if not can_write(folder):
+        return Sandboxing(why=f"a sandbox needs a few files in {folder}, which cannot be written: {REMEDY}")
     try:
         found = Finder().find()
     except SandboxUnavailable as error:

@@ -40,7 +40,7 @@ def key(machine: Machine) -> OwnFile:
 
 def state(machine: Machine) -> OwnFile:
     path = installkey.state_folder(machine.environ, machine.home)
-    return _look(os.path.realpath(path), _can_write(path))  # people keep such folders elsewhere
+    return _look(os.path.realpath(path), can_write(path))  # people keep such folders elsewhere
 
 
 def _look(path: str, usable: bool) -> OwnFile:
@@ -52,7 +52,7 @@ def _look(path: str, usable: bool) -> OwnFile:
     return OwnFile(path, stat.S_IMODE(found.st_mode), ours=ours, usable=usable, size=found.st_size)
 
 
-def _can_write(path: str) -> bool:
+def can_write(path: str) -> bool:
     """Whether we can write into a folder, or make it."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
