@@ -54,6 +54,11 @@ def test_no_setting_of_the_unit_keeps_commands_from_their_sandboxes(system: bool
     assert system or [name for name in names if name.startswith(confining)] == []
 
 
+def test_commands_of_a_service_make_files_as_others_do() -> None:
+    # What is for one user alone the server makes so, whatever its umask: the unit's would be its commands'.
+    assert "UMask" not in unit(["/bin/true"], system=True)
+
+
 def test_a_user_installs_a_server_on_loopback_and_removes_it(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     said = tmp_path / "said"

@@ -50,7 +50,6 @@ OOMPolicy=continue
 Delegate=yes
 LimitNOFILE=65536
 LimitCORE=0
-UMask=0077
 {more}
 [Install]
 WantedBy={target}
