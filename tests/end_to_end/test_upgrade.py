@@ -631,6 +631,38 @@ def test_end_that_was_asked_for_meanwhile_comes(server: Server) -> None:
     wait_gone([pid])
 
 
+def test_signal_that_a_thread_takes_from_the_old_version_reaches_the_next_one(tmp_path: Path) -> None:
+    """The main thread holds signals back before it is replaced; the others do not. A pipe of the audit log
+    that nobody reads keeps the old version there."""
+    pipe = tmp_path / "audit"
+    os.mkfifo(pipe)
+    log = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    with serving("outfitter", tmp_path / "home", "--audit", str(pipe)) as server:
+        with Wire(server.url) as wire:
+            wire.handshake()
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(log, b"\n" * 4096)
+            wire.start("sleep", ["sleep", "1000"])
+            [pid] = [one["pid"] for one in wire.call("process/list")["processes"]]
+            os.kill(server.pid, signal.SIGUSR2)
+            wire.ended()
+            wait_until(lambda: _has(server.pid, "SigBlk", signal.SIGTERM), "signals are held back")
+            os.kill(server.pid, signal.SIGTERM)
+            wait_until(lambda: not _has(server.pid, "ShdPnd", signal.SIGTERM), "a thread has taken it")
+            with contextlib.suppress(BlockingIOError):
+                while os.read(log, 1 << 16):
+                    pass
+        assert server.popen.wait(20 * SECOND) == 0
+    os.close(log)
+    wait_gone([pid])
+
+
+def _has(pid: int, field: str, number: signal.Signals) -> bool:
+    """Whether a set of signals of a process has this one; one that has ended has none."""
+    return bool(int(status(pid).get(field, "0"), 16) >> (number - 1) & 1)
+
+
 def test_server_that_is_ended_while_it_sends_clients_away_is_not_replaced(server: Server) -> None:
     """It waits for clients a little longer than for its next version: one that answers no close shows it."""
     with Raw(server) as raw, Raw(server) as other:

@@ -90,6 +90,20 @@ def take_signals() -> None:
     pthread_sigmask(_UNBLOCK, _SIGNALS)
 
 
+def raise_again(fd: int) -> None:
+    """Sends ourselves the signals whose numbers wait in the pipe of the program before; closes it.
+
+    A thread of that program has taken them while its main thread held them back, and nobody heeded them.
+    """
+    try:
+        numbers = set(os.read(fd, 4096))
+    except OSError:
+        numbers = set()
+    let_go(fd)
+    for number in numbers.intersection(_SIGNALS):
+        os.kill(os.getpid(), number)
+
+
 def replace(argv: Sequence[str], env: Mapping[str, str], descriptors: Sequence[int]) -> None:
     """Executes another program in this process. Returns only by OSError: then all is as it was."""
     block = {_bytes(name): _bytes(value) for name, value in env.items()}

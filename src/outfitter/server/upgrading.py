@@ -227,6 +227,7 @@ class Upgrading:
             "version": VERSION,
             "upgrades": self._services.upgrades.count,
             "listening": [parcel.keep(listening), identity],
+            "signals": parcel.keep(self._signals),  # a thread may take one while we hold them back
             "incoming": [[parcel.keep(fd), parcel.put(head)] for fd, head in self._listener.unheard()],
             **handover.told(self._services, parcel),
         }
@@ -307,6 +308,8 @@ def take_over(server: Server, listener: Listener, found: Received, loop: Loop) -
     upgrades.count = found.told["upgrades"]
     upgrades.came_to("upgraded")
     reexec.take_signals()
+    if (signals := found.told.get("signals")) is not None:  # of a version that leaves them
+        reexec.raise_again(signals)
     loop.call_later(UPGRADE_RETURN_SECONDS, _thaw, server)
     note(
         "server",
