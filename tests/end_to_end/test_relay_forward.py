@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from tests.support.codex import run_codex
 from tests.support.machine import SECOND
 from tests.support.model import Script, exec_command, modelling
 from tests.support.relays import Rendezvous, dialling, meeting
-from tests.support.servers import serving
+from tests.support.servers import command, end, environment, serving
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,32 @@ def test_stock_codex_as_destination_and_as_harness(service: Rendezvous, tmp_path
             },
         )
         assert (run.exit_code, run.message) == (0, "done"), run.stderr
+
+
+@pytest.mark.parametrize("kind", ["forward", "outfitter"])
+def test_one_that_ends_with_its_input_ends_when_the_terminal_is_gone(
+    kind: str, service: Rendezvous, tmp_path: Path
+) -> None:
+    """Its end is an error there, as with a connection that is reset."""
+    name = f"terminal-{kind}"
+    ours, theirs = os.openpty()
+    words = command(kind, "--remote", service.url, "--environment-id", name, "--exit-on-stdin-close")
+    popen = subprocess.Popen(
+        [*words, "--connect", "ws://127.0.0.1:1"] if kind == "forward" else words,
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path, {"CODEX_API_KEY": service.token(name, "execute")}),
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        service.wait_for(name)
+        os.close(ours)
+        _, stderr = popen.communicate(timeout=30 * SECOND)
+    finally:
+        end(popen)
+    assert (popen.returncode, stderr) == (0, b"")
 
 
 class Opaque:

@@ -19,6 +19,7 @@ from ...relay.pinned import AcceptedHarnesses, kept_keys
 from ...relay.reach import token_file
 from ...relay.registry import Registry
 from ...server.dialled import serve_remote as serve
+from ...server.listen import end_with_stdin
 from ..announce import announce
 from ..serve import begin_log, settings_of, watchers_of
 
@@ -54,8 +55,7 @@ class Remote:
         self._registry = Registry(
             flags["remote"], self._environment_id, headers, discreet=stdin, sign=self._signer
         )
-        if flags["exit_on_stdin_close"] and not stdin:
-            _watch_stdin(lambda: self._end(""))
+        self._ends_with_stdin = flags["exit_on_stdin_close"] and not stdin
 
     def _end(self, why: str) -> None:
         """From a thread that reads standard input."""
@@ -69,7 +69,10 @@ class Remote:
         connected: Callable[[Any], None],  # a transport of either kind
         gave_up: Callable[[str], None],
     ) -> RemoteExecutor | DirectExecutor:
+        """Raises SettingInvalid."""
         self._loop = loop
+        if self._ends_with_stdin:
+            end_with_stdin(loop)
         if self._ended:  # before there was anything to stop
             loop.call_soon(loop.stop)
         executor: RemoteExecutor | DirectExecutor
@@ -174,14 +177,3 @@ def _headers(
             "with a code that the owner of the rendezvous gives you, or add --credential-file FILE"
         )
     return FileCredential(enrolled).headers
-
-
-def _watch_stdin(ended: Callable[[], None]) -> None:
-    from threading import Thread
-
-    def read() -> None:
-        while os.read(0, 4096):
-            pass
-        ended()
-
-    Thread(target=read, daemon=True).start()
