@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
 import ssl
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -161,6 +163,30 @@ def test_half_a_renewal_leaves_the_old_one_in_use(pair: Pair, caplog: pytest.Log
     shutil.copy2(new.key, pair.key)
     clock.now += 1
     assert certificates.context() is not first
+
+
+def test_a_renewal_that_could_not_be_read_at_one_moment_is_read_later(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    certificates = Certificates(str(pair.cert), str(pair.key), None, clock)
+    first = certificates.context()
+    authority().issue("renewed").replace(pair)
+    with monkeypatch.context() as patched:
+        patched.setattr("outfitter.transport.certificates.open", _no_descriptor, raising=False)
+        for _ in range(3):
+            clock.now += 10
+            assert certificates.context() is first
+    [line] = caplog.messages
+    assert line.endswith("cannot be read: Too many open files")
+    clock.now += 9
+    assert certificates.context() is first
+    clock.now += 1
+    assert certificates.context() is not first
+
+
+def _no_descriptor(*_: object) -> NoReturn:
+    raise OSError(errno.EMFILE, "Too many open files")
 
 
 def test_a_file_that_goes_leaves_the_old_one_in_use(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Signature = tuple[tuple[int, ...] | None, ...]
 
 _LOOK_SECONDS = 1.0  # between two looks at the files: a burst of connections asks the disk once
+# Files that could not be used are read again after this long: there may have been no descriptor for it.
+_AGAIN_SECONDS = 10.0
 _MAX_BYTES = 1 << 20  # of a file; a bundle of all public CAs has a quarter of it
 
 
@@ -33,7 +35,8 @@ class Certificates:
         self._time = time
         self._signature = self._look()
         self._context = server_context(cert, key, client_ca)
-        self._looked = time()
+        self._looked = self._again = time()
+        self._failed = ""  # why the files as they are could not be used
 
     def context(self) -> ssl.SSLContext:
         """For a new connection, with the files as they are now."""
@@ -42,17 +45,27 @@ class Certificates:
             self._looked = now
             if self._look() != self._signature:
                 self.reload()
+            elif self._failed and now >= self._again:
+                self._read()
         return self._context
 
     def reload(self) -> None:
         """Reads the files. Connections that are open keep what they have."""
+        self._failed = ""
+        self._read()
+
+    def _read(self) -> None:
         self._signature = self._look()
         try:
             self._context = server_context(self._cert, self._key, self._client_ca)
         except SettingInvalid as error:
             # One of two files that are being replaced; or a mistake, which should not end what works.
-            warn("server", "the certificate in use stays: %s", error)
+            if str(error) != self._failed:
+                warn("server", "the certificate in use stays: %s", error)
+            self._failed = str(error)
+            self._again = self._time() + _AGAIN_SECONDS
         else:
+            self._failed = ""
             note("server", "=", "certificate %s was read again", self._cert)
 
     def _look(self) -> Signature:
