@@ -26,6 +26,7 @@ PUBLIC: dict[str, Any] = {
     "Empty": queue.Empty,
     "LockType": type(threading.Lock()),
     "OrderedDict": collections.OrderedDict,
+    "SIGCHLD": signal.SIGCHLD,
     "SIGUSR1": signal.SIGUSR1,
     "SIGUSR2": signal.SIGUSR2,
     "SIG_DFL": signal.SIG_DFL,

@@ -11,6 +11,7 @@ same.
 | JSON | 11 ms: it brings `re` |
 | sha1, sha256, _compare_digest | 4 ms, and 3 MiB: `hashlib` and `hmac` bring OpenSSL |
 | SIGUSR1, SIGUSR2, SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: enums |
+| SIGCHLD | the same |
 | pidfd_send_signal, which only Linux has | the same |
 | AF_INET6, SOL_SOCKET, SO_REUSEADDR, getaddrinfo, inet_pton, socket, socketpair | 11 ms: `selectors`, enums |
 | Empty, SimpleQueue | 6 ms: it brings `threading` |
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from signal import (
         SIG_DFL,
         SIG_IGN,
+        SIGCHLD,
         SIGUSR1,
         SIGUSR2,
         alarm,
@@ -52,6 +54,7 @@ else:
         ("_sha1", "hashlib"): ("sha1",),
         ("_sha2", "_sha256", "hashlib"): ("sha256",),  # the first since 3.12
         ("_signal", "signal"): (
+            "SIGCHLD",
             "SIGUSR1",
             "SIGUSR2",
             "SIG_DFL",

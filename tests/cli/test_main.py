@@ -1,10 +1,16 @@
-"""The outfitter command: what becomes of output that cannot be written."""
+"""The outfitter command: what becomes of output that cannot be written, and of what its parent ignores."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+
+from tests.support.servers import command, end, environment
+from tests.support.wire import Wire
 
 from .commandline import SECONDS, User
 
@@ -32,3 +38,30 @@ def test_output_that_finds_no_room_is_told(words: tuple[str, ...], unbuffered: s
     assert popen.wait(SECONDS) == 1
     assert popen.stderr is not None
     assert popen.stderr.read() == b"outfitter: cannot write the output: No space left on device\n"
+
+
+# Starts a program as a parent does that wants to hear nothing of its children.
+IGNORING = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_command_of_a_parent_that_ignores_its_children_has_its_exit_status(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", IGNORING, sys.executable, "-m", "outfitter", "run", "--"]
+    ran = subprocess.run([*words, "/bin/sh", "-c", "exit 3"], env=environment(tmp_path), timeout=SECONDS)
+    assert ran.returncode == 3
+
+
+def test_server_of_a_parent_that_ignores_its_children_tells_exit_codes(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", IGNORING, *command("outfitter", "--listen", "ws://127.0.0.1:0")]
+    popen = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(tmp_path))
+    try:
+        assert popen.stdout is not None
+        with Wire(popen.stdout.readline().decode().strip()) as wire:
+            wire.handshake()
+            wire.start("three", ["/bin/sh", "-c", "exit 3"])
+            assert wire.exit_code("three") == 3
+    finally:
+        end(popen)

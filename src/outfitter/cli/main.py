@@ -44,6 +44,7 @@ def _main() -> int:
         from ..host.given import take_back
 
         take_back()  # for servers that we start, and for those that are told of our environment
+    _hear_of_children()
     quick = _quick(args) if args else None
     if quick is None:
         from .commands import run
@@ -65,6 +66,15 @@ def _main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _hear_of_children() -> None:
+    """Who ignores SIGCHLD leaves that to the programs that it starts, and the kernel then tells them of no
+    child how it has ended."""
+    from ..stdlib import SIG_DFL, SIG_IGN, SIGCHLD, getsignal, signal
+
+    if getsignal(SIGCHLD) == SIG_IGN:
+        signal(SIGCHLD, SIG_DFL)
 
 
 def _version() -> int:
