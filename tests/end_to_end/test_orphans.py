@@ -23,7 +23,8 @@ import pytest
 
 from tests.support.machine import SECOND, alive, command, running, wait_gone, wait_until
 from tests.support.pipes import piping
-from tests.support.servers import Server, serving
+from tests.support.servers import Server, end, environment, serving
+from tests.support.servers import command as server_command
 from tests.support.wire import Message, Wire
 
 # Each script leaves `sleep NAP` somewhere and stays itself. NAP is unique, so that /proc tells who is whose.
@@ -336,6 +337,36 @@ def test_orderly_end_finds_a_daemon_that_removed_its_mark(tmp_path: Path) -> Non
         os.kill(server.pid, signal.SIGTERM)
         assert server.popen.wait(5 * SECOND) == 0
         wait_gone(daemon)
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_who_was_there_before_the_server_is_not_its_own_to_end(upgraded: bool, tmp_path: Path) -> None:
+    """A script that starts something and then becomes the server: the reader of its audit log, say."""
+    before, after = nap(), nap()
+    script = f'sh -c "sleep {before}; :" & exec "$@"'
+    words = ["/bin/sh", "-c", script, "sh", *server_command("outfitter", "--listen", "ws://127.0.0.1:0")]
+    popen = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(tmp_path))
+    try:
+        assert popen.stdout is not None
+        url = popen.stdout.readline().decode().strip()
+        with Wire(url) as wire:
+            session = wire.handshake()["sessionId"]
+            wire.start("p", ["/bin/sh", "-c", HIDING["setsid"].replace("NAP", after)])
+            others, ours = settled(before, 2), settled(after, 2)
+            if upgraded:
+                os.kill(popen.pid, signal.SIGUSR2)
+                wire.ended()
+        if upgraded:
+            with Wire(url) as wire:
+                wire.handshake(session)
+        os.kill(popen.pid, signal.SIGTERM)
+        assert popen.wait(10 * SECOND) == 0
+        wait_gone(ours)
+        assert running(before) == others
+    finally:
+        end(popen)
+        for pid in running(before):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_flood_of_forks_is_ended(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import os, subprocess, threading
 from outfitter.host.orphans import Orphans
 from tests.support.handloop import HandLoop
 
-here = Orphans(HandLoop(), lambda pid: False)
+here = Orphans(HandLoop(), lambda pid: False, set())
 print(here.adopting, here.none_left(0))
 guard = subprocess.Popen(["sleep", "1000"])
 print(here.none_left(0), here.none_left(guard.pid))
@@ -50,10 +50,10 @@ def test_who_is_left_alone_is_a_child() -> None:
 def test_a_kernel_that_does_not_tell_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "adopt_orphans", lambda: True)
     monkeypatch.setattr(orphans, "children", lambda: None)
-    assert not Orphans(HandLoop(), lambda pid: False).none_left(0)
+    assert not Orphans(HandLoop(), lambda pid: False, set()).none_left(0)
 
 
 def test_who_adopts_nobody_does_not_know_either(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "adopt_orphans", lambda: False)
     monkeypatch.setattr(orphans, "children", set)
-    assert not Orphans(HandLoop(), lambda pid: False).none_left(0)
+    assert not Orphans(HandLoop(), lambda pid: False, set()).none_left(0)

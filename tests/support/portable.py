@@ -137,7 +137,10 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
     ),
     "it makes a zombie by waitid(2)": ("host/test_tree.py::test_zombie_is_not_alive",),
     "servers are copies of one process": ("pool/test_template.py",),
-    "a process can adopt orphans": ("host/test_orphans.py::test_who_is_left_alone_is_a_child",),
+    "a process can adopt orphans": (
+        "host/test_orphans.py::test_who_is_left_alone_is_a_child",
+        "end_to_end/test_orphans.py::test_who_was_there_before_the_server_is_not_its_own_to_end",
+    ),
     "epoll says it, other ways do not": (
         "test_loop.py::test_watch_that_could_not_be_ended_calls_nobody_and_ends",
         "test_pace.py::test_end_of_one_that_is_set_aside_is_seen",

@@ -24,11 +24,16 @@ _ROUNDS = 32  # as in host.tree
 
 
 class Orphans:
-    """Adopts orphans from now on; `is_ours` tells pids that somebody else waits for."""
+    """Adopts orphans from now on; `is_ours` tells pids that somebody else waits for.
 
-    def __init__(self, loop: Loop, is_ours: Callable[[int], bool]) -> None:
+    `others` are children that were there before us: a script has started them, and then became this program
+    (`exec outfitter serve --audit >(gzip > audit.gz)`). They, and what is below them, are not ours to end.
+    """
+
+    def __init__(self, loop: Loop, is_ours: Callable[[int], bool], others: set[int]) -> None:
         self._loop = loop
         self._is_ours = is_ours
+        self.others = others
         self.adopting = adopt_orphans()
         if self.adopting:
             loop.call_later(_SWEEP_SECONDS, self._sweep)
@@ -43,17 +48,18 @@ class Orphans:
                 if found is None or self._is_ours(found.si_pid):
                     return
                 os.waitpid(found.si_pid, os.WNOHANG)
+                self.others.discard(found.si_pid)  # the number may be anybody's now
             except OSError:
                 return  # no child at all, most often
 
     def none_left(self, spare: int) -> bool:
-        """Whether nothing but `spare` is below this process, which a look at its children tells: whoever is
-        left alone is one of them, and nobody but us makes them go away."""
+        """Whether nothing but `spare` and the others is below this process, which a look at its children
+        tells: whoever is left alone is one of them, and nobody but us makes them go away."""
         found = children() if self.adopting else None
-        return found is not None and found <= {spare}
+        return found is not None and found <= {spare, *self.others}
 
     def kill_all(self, spare: int) -> bool:
-        """SIGKILL for everything below this process but `spare`, until a look finds nothing new.
+        """SIGKILL for everything below this process but `spare` and the others, until a look finds no more.
 
         False when it could not look.
         """
@@ -61,6 +67,8 @@ class Orphans:
         for _ in range(_ROUNDS):
             try:
                 fresh = below(os.getpid()) - killed
+                for other in self.others:
+                    fresh -= {other, *below(other)}
             except OSError:
                 return False
             if not fresh:

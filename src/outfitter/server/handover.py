@@ -56,6 +56,7 @@ def told(services: Services, parcel: Parcel) -> Told:
         "doomed": sorted(sessions.trees.doomed),
         "sandboxes": _sandboxes_told(services.used_sandboxes, parcel),
         "ending": sorted(sessions.trees.ending),
+        "others": [] if sessions._orphans is None else sorted(sessions._orphans.others),
         "sessions": [_session_told(sessions, one, parcel) for one in sessions._sessions.values()],
         "scopes": _scopes_told(services.environments.contract),
         "setups": _setups_told(services.environments.contract),
@@ -87,6 +88,9 @@ def taken(services: Services, received: Received) -> None:
     for number in told["ending"]:
         sessions.end_number(number)
     sessions.trees.kill_marks(told["doomed"])
+    if sessions._orphans is not None:
+        # Most children of this process are the last version's own.
+        sessions._orphans.others = set(told.get("others", ()))
     sessions._expire_later()
     if told["scopes"]:
         _adopt_scopes(services.environments.contract, told["scopes"])

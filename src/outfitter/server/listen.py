@@ -407,6 +407,7 @@ class LazyServer:
         self._retain = retain
         self._left = left
         self._server: Server | None = None
+        self._others: set[int] | None = None  # children that this process had before
         self.made: Callable[[Server], None] | None = None
 
     def get(self) -> Server:
@@ -416,6 +417,7 @@ class LazyServer:
             refuse_empty_packages()
             from ..host.guard import protect
             from ..host.memory import keep_freed_memory
+            from ..host.unix import children
             from ..pace import EpollPace
             from ..providers import inherited
             from .server import Server
@@ -424,6 +426,8 @@ class LazyServer:
             sys.setswitchinterval(_SWITCH_SECONDS)
             executor = inherited.load()
             protect()
+            if self._others is None:
+                self._others = children() or set()  # before we have any
 
             server = Server(
                 self._loop,
@@ -444,7 +448,7 @@ class LazyServer:
             except FileInvalid:
                 # It was right when we started. Each command says what is wrong.
                 warn("server", "no snapshot of the login shell: the user's configuration has mistakes")
-            server.own_process()
+            server.own_process(self._others)
             self._server = server
             if self._watchers is not None and self._watchers.metrics is not None:
                 self._watchers.metrics.watch(server)

@@ -99,9 +99,9 @@ class Server:
         """The environment contract of the commands."""
         return self._services.environments.contract
 
-    def own_process(self) -> None:
+    def own_process(self, others: set[int]) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
-        self._services.sessions.own_process()
+        self._services.sessions.own_process(others)
         self._services.loop.call_later(_TIDY_SECONDS, self._services.get_ready_to_confine)
 
     @property

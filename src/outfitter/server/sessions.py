@@ -109,8 +109,9 @@ class Sessions:
         """Whether there is such a session, held by somebody or waiting for its client."""
         return session_id in self._sessions
 
-    def own_process(self) -> None:
-        """This process exists for the server alone: it may adopt orphans and raise its own limits."""
+    def own_process(self, others: set[int]) -> None:
+        """This process exists for the server alone: it may adopt orphans and raise its own limits. `others`
+        are children that it had before."""
         self.spawner.raise_file_limit()
         if self.settings.allowance is not None and LINUX:
             from ..host.limits import CommandsFirst, MemoryKills
@@ -123,7 +124,7 @@ class Sessions:
         from ..host.memory import FreedMemory
 
         self._freed = FreedMemory(self.loop)
-        self._orphans = Orphans(self.loop, self._is_waited_for)
+        self._orphans = Orphans(self.loop, self._is_waited_for, others)
         # Soon, so that no command has to wait for it, and so that it is there when descriptors are short.
         self.loop.call_later(_WATCHDOG_SECONDS, self.watchdog.try_to_ensure)
 
