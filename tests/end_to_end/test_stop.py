@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.machine import SECOND, alive, wait_until
+from tests.support.pipes import piping
 from tests.support.raw import Raw
 from tests.support.servers import serving
 from tests.support.session import Peer
@@ -42,6 +43,17 @@ def test_every_client_learns_why_it_is_left(number: signal.Signals, tmp_path: Pa
             assert peer.close_frame() == WHY
         assert server.popen.wait(10 * SECOND) == 0
         assert [pid for pid in pids if alive(pid)] == []
+
+
+def test_drain_over_stdio_waits_for_the_client(tmp_path: Path) -> None:
+    with piping(tmp_path) as pipes:
+        pipes.handshake()
+        pipes.start("sleep", ["sleep", "1000"])
+        pipes.popen.send_signal(signal.SIGUSR1)
+        [process] = pipes.call("process/list")["processes"]
+        assert alive(process["pid"])
+        pipes.end_input()
+        assert pipes.exit_code() == 0
 
 
 def test_client_that_reads_nothing_holds_up_nobody(tmp_path: Path) -> None:

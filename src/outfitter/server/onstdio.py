@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..log import warn
-from ..stdlib import SIGUSR2
+from ..stdlib import SIGUSR1, SIGUSR2
 from ..transport.stdio import StdioTransport
 from .listen import (
     SIGHUP,
@@ -38,7 +38,7 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
     lazy.get().connect(transport)
     # There is nothing to reload, and a terminal that is gone takes its pipe along.
     ending = dict.fromkeys((SIGHUP, SIGINT, SIGTERM), loop.stop)
-    on_signals(loop, {**ending, SIGUSR2: _refuse_upgrade})
+    on_signals(loop, {**ending, SIGUSR1: _drain, SIGUSR2: _refuse_upgrade})
     transport.begin()
     fence = fence_of(loop, settings, lambda: transport.heard)
     if fence is not None:
@@ -48,6 +48,10 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
     if watchers is not None:
         watchers.observer.close()
     return status
+
+
+def _drain() -> None:
+    """It takes no other client as it is, and ends with the one that it has."""
 
 
 def _refuse_upgrade() -> None:
