@@ -164,6 +164,38 @@ async def test_handle_is_shared_only_when_its_process_is_followed(peer: Peer) ->
     assert await events(process) == [Output("stdout", b"a"), Exited(0, False)]
 
 
+@with_a_peer()
+async def test_output_of_an_ended_command_goes_with_the_block_that_an_error_ends(peer: Peer) -> None:
+    """Whoever keeps the error keeps the handle: what waits there would hold back everybody else's."""
+
+    async def look() -> None:
+        async with process:
+            while not process.closed:
+                await asyncio.sleep(0)
+            raise ValueError("seen enough")
+
+    process, ident = await peer.started()
+    peer.output(ident, 1, bytes(1000))
+    peer.exited(ident, 2)
+    peer.closed(ident, 3)
+    with pytest.raises(ValueError, match="seen enough"):
+        await look()
+    assert peer.session.waiting == 0
+
+
+@with_a_peer()
+async def test_output_of_a_process_goes_when_it_is_not_attached_to(peer: Peer) -> None:
+    attaching = asyncio.ensure_future(peer.client.attach("p"))
+    await peer.request("process/read")
+    peer.output("p", 1, bytes(1000))
+    while not peer.session.waiting:
+        await asyncio.sleep(0)
+    attaching.cancel()
+    with pytest.raises(asyncio.CancelledError) as kept:
+        await attaching
+    assert (peer.session.waiting, kept.type) == (0, asyncio.CancelledError)
+
+
 @with_a_peer(resumable=True)
 async def test_write_is_sent_again_with_its_id(peer: Peer) -> None:
     # X2

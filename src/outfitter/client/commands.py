@@ -275,6 +275,7 @@ class CommandCalls:
             await feed.follow(after)
         except BaseException:
             processes.pop(process_id, None)
+            feed.abandon()  # what came meanwhile waits for nobody, though the error be kept
             raise
         if feed.over:
             processes.pop(process_id, None)

@@ -111,7 +111,11 @@ class RemoteProcess(ProcessState):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.closed or self._feed.kept:
+        if self._feed.kept:
+            return
+        if self.closed:
+            if kind is not None:
+                self.discard()  # whoever keeps the error keeps us, and what waits would hold the others up
             return
         if kind is not None:
             self.end()
