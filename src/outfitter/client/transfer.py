@@ -151,7 +151,9 @@ async def _open(path: str, mode: str) -> BinaryIO:
     try:
         return cast("BinaryIO", await asyncio.shield(opening))
     except asyncio.CancelledError:
-        await asyncio.wait([opening])
+        while not opening.done():
+            with contextlib.suppress(asyncio.CancelledError):  # again, as by a failure of another copy
+                await asyncio.wait([opening])
         if opening.exception() is None:
             opening.result().close()
         raise
