@@ -537,6 +537,18 @@ async def test_discarded_output_is_neither_kept_nor_waited_for(peer: Peer) -> No
 
 
 @with_a_peer()
+async def test_exit_that_has_come_is_not_discarded_with_the_output(peer: Peer) -> None:
+    process, ident = await peer.started()
+    peer.output(ident, 1, b"x")
+    peer.exited(ident, 2, 3)
+    peer.closed(ident, 3)
+    while not process.closed:
+        await asyncio.sleep(0)
+    process.discard()
+    assert await events(process) == [Exited(3)]
+
+
+@with_a_peer()
 async def test_a_start_that_failed_says_why(peer: Peer) -> None:
     starting = asyncio.ensure_future(peer.client.start(["nosuch"], cwd="/"))
     data = {"error": "launch-failed", "reason": "`nosuch` was not found in the command's PATH"}

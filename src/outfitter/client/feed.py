@@ -215,6 +215,12 @@ class ProcessFeed:
         self.kept_waiting.clear()
         self.unread.count(-self.unread.waiting)
 
+    def discard(self) -> None:
+        """The same, for whoever wants to know of the exit."""
+        exits = [event for event in self.queue if isinstance(event, Exited)]
+        self.abandon()
+        self.queue.extend(exits)
+
     def end(self) -> None:
         """Nobody wants the command any more: it is ended in the background."""
         self.abandon()

@@ -152,7 +152,7 @@ class RemoteProcess(ProcessState):
 
         Iterating then gives the exit and no more output.
         """
-        self._feed.abandon()
+        self._feed.discard()
 
     # Control
 
