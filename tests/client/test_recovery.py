@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from outfitter import Completed
 from outfitter.client.connect import _at_most, connect
 from outfitter.core.events import Exited, Output
 from outfitter.errors import (
@@ -481,6 +482,20 @@ async def test_client_whose_close_is_cancelled_is_closed_all_the_same(peer: Peer
         await waiting
     await peer.until(lambda: bool(peer.reasons))
     assert (peer.client.state, peer.far.close_code) == ("failed", LEFT)
+
+
+@with_a_peer()
+async def test_command_that_has_ended_when_the_client_is_closed_keeps_its_output(peer: Peer) -> None:
+    running = asyncio.ensure_future(peer.client.run(["x"], cwd="/"))
+    request = await peer.request("process/start")
+    ident = request["params"]["processId"]
+    peer.answer(request, {"processId": ident, "sandboxType": "none"})
+    peer.output(ident, 1, b"all of it")
+    peer.exited(ident, 2)
+    peer.closed(ident, 3)
+    await asyncio.sleep(0)  # all of that has come; whoever waits for the answer is the next to run
+    await peer.client.aclose()
+    assert await running == Completed(0, b"all of it", b"")
 
 
 @with_a_peer(opened=False)

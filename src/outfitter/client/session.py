@@ -199,8 +199,9 @@ class RemoteSession:
         self._on_state = None  # a caller who closes the client knows
         if self._looking is not None:
             self._looking.cancel()
-        feeds = self._feeds()
-        running = [one for one in feeds if not one.kept and not one.over]
+        # One that is over has all its output, though whoever started it need not have heard of that yet.
+        feeds = [one for one in self._feeds() if not one.over]
+        running = [one for one in feeds if not one.kept]
         for one in feeds:
             one.abandon()  # output that nobody takes must not hold up the answers
             one.fail(SessionExpired(CLIENT_CLOSED))  # else whoever reads would take that for the end
