@@ -485,6 +485,23 @@ async def test_client_whose_close_is_cancelled_is_closed_all_the_same(peer: Peer
 
 
 @with_a_peer()
+async def test_client_that_is_being_closed_begins_nothing_more(peer: Peer) -> None:
+    """Nobody would end it: a session in which something is kept goes on."""
+    process, _ = await peer.started()
+    process.keep()
+    other, _ = await peer.started()
+    closing = asyncio.ensure_future(peer.client.aclose())
+    terminate = await peer.request("process/terminate")
+    with pytest.raises(SessionExpired, match="the client is closed"):
+        await other.wait()
+    with pytest.raises(SessionExpired, match="the client is closed"):
+        await peer.client.run(["again"], cwd="/")
+    peer.answer(terminate, {"running": True})
+    await closing
+    assert "process/start" not in [one["method"] for one in peer.requests]
+
+
+@with_a_peer()
 async def test_command_that_has_ended_when_the_client_is_closed_keeps_its_output(peer: Peer) -> None:
     running = asyncio.ensure_future(peer.client.run(["x"], cwd="/"))
     request = await peer.request("process/start")

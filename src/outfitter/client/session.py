@@ -155,6 +155,7 @@ class RemoteSession:
         # Unguessable, so that ids stay apart when another client takes the session over.
         self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
         self.commands = 0  # that were named so far
+        self._closing = False
         self._held = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._calls = 0
@@ -196,6 +197,7 @@ class RemoteSession:
         return self.leaves and self.offers("sessionLeave")
 
     async def _aclose(self) -> None:
+        self._closing = True
         self._on_state = None  # a caller who closes the client knows
         if self._looking is not None:
             self._looking.cancel()
@@ -232,6 +234,8 @@ class RemoteSession:
 
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
         """See `Client.call`."""
+        if self._closing and self.link.failure is None:  # what it began now, nobody would end
+            raise SessionExpired(CLIENT_CLOSED)
         # An answer may stand behind output that nobody takes: while a call waits for one, more is read.
         self._calls += 1
         self.queued(0)
