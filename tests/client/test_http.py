@@ -16,7 +16,8 @@ from outfitter import sync
 from outfitter.client.http import BodyFeed
 from outfitter.errors import Disconnected, HttpFailed, RemoteProtocolError, RequestFailed
 from outfitter.protocol.http import BodyNotice
-from tests.client.peer import Peer, with_a_peer
+from outfitter.protocol.session import RESTARTING, RESTARTING_REASON
+from tests.client.peer import ALL, Peer, with_a_peer
 from tests.support.machine import SECOND, wait_until
 from tests.support.rawhttp import CLOSE, HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
@@ -129,6 +130,35 @@ async def test_stream_that_nobody_reads_is_held_alone(peer: Peer) -> None:
     stream.close()  # which says all that is to be said
     peer.answer(await peer.request("http/cancel"), {"cancelled": True})
     assert (peer.session.waiting, peer.requests) == (0, [])
+
+
+@with_a_peer(resumable=True, opened=False)
+async def test_stream_that_a_restarting_server_has_not_begun_is_asked_for_again(peer: Peer) -> None:
+    await peer.opened((*ALL, "httpHeaderEnvVars", "httpCancel"))
+    asking = asyncio.ensure_future(peer.client.http.stream("GET", "http://localhost/"))
+    asked = await peer.request("http/request")
+    peer.far.close(RESTARTING, RESTARTING_REASON)
+    await peer.greet((*ALL, "httpHeaderEnvVars", "httpCancel"))
+    again = await peer.request("http/request")
+    assert again["params"] == asked["params"]
+    peer.answer(again, {"status": 200, "headers": [], "bodyBase64": ""})
+    ident = again["params"]["requestId"]
+    peer.say(BodyNotice(ident, 1, b"all", False).message())
+    peer.say(BodyNotice(ident, 2, b"", True).message())
+    assert [piece async for piece in await asking] == [b"all"]
+
+
+@with_a_peer(resumable=True)
+async def test_stream_whose_connection_is_lost_behind_its_head_fails(peer: Peer) -> None:
+    peer.offer("httpHeaderEnvVars")
+    asking = asyncio.ensure_future(peer.client.http.stream("GET", "http://localhost/"))
+    asked = await peer.request("http/request")
+    peer.answer(asked, {"status": 200, "headers": [], "bodyBase64": ""})
+    await asyncio.sleep(0)  # it has come; whoever waits for it is the next to run
+    peer.unreachable = True
+    peer.near.receiver.lost("the cable was pulled")
+    with pytest.raises(Disconnected, match="this stream with it"):
+        [piece async for piece in await asking]
 
 
 def test_body_that_nobody_can_read_any_more_does_not_count(server: Server, origin: RawOrigin) -> None:

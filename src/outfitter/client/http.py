@@ -159,10 +159,12 @@ class Http:
         params = self._params(method, url, headers, body, timeout, follow, stream=True)
         feed = BodyFeed(self._session, params.request_id)
         try:
-            return HttpStream(feed, await self._session.ask(RequestResult, "http/request", params))
+            head = await self._session.ask(RequestResult, "http/request", params)
         except BaseException:
             feed.close()
             raise
+        feed.begin()
+        return HttpStream(feed, head)
 
     def _params(
         self,
@@ -201,9 +203,17 @@ class BodyFeed:
         )
         self._seq = 0
         self._news = asyncio.Event()
+        self._begun = False  # the head is there; before that, a lost connection is the request's business
         self._over = False  # nothing more comes
         self._failure: OutfitterError | None = None
+        self._lost: OutfitterError | None = None
         session.streams[request_id] = self
+
+    def begin(self) -> None:
+        """The head has come, over the connection that there is, if it was not lost since."""
+        self._begun = True
+        if self._lost is not None and self._session.link.connection is None:
+            self.fail(self._lost)
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         while True:
@@ -220,7 +230,7 @@ class BodyFeed:
 
     def close(self) -> None:
         """Nobody wants more of it."""
-        if not self._over:
+        if not self._over and self._session.link.connection is not None:  # else it has ended with that
             _cancel(self._session, self._ident)
         self._end()
         self._unread.count(-self._unread.waiting)
@@ -251,8 +261,9 @@ class BodyFeed:
             self._end()
 
     def fail(self, error: OutfitterError) -> None:
-        """The connection is lost, and the stream with it."""
-        if not self._over:
+        """The connection is lost, and the stream with it; a request without an answer may be sent again."""
+        self._lost = error
+        if self._begun and not self._over:
             self._failure = error
             self._end()
 
