@@ -661,6 +661,28 @@ def test_close_of_a_server_that_takes_nothing_more_is_told(monkeypatch: pytest.M
     scenario()
 
 
+def test_close_of_a_server_that_takes_the_rest_leaves_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    @in_a_loop
+    async def scenario() -> None:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: faults.append(told))
+        async with connected() as (transport, recorder, far):
+            far.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            stuffed(transport)
+            far.say(b"\x03\xf0go away", CLOSE)
+            while transport.close_code is None:
+                await asyncio.sleep(0.01)
+            far.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            await transport.wait_ended()
+            assert recorder.reasons == ["the server closed the connection: go away"]
+            await asyncio.sleep(2 * patience)  # no more is done for a server that has taken all of it
+        assert faults == []
+
+    patience = 0.1 * SECOND
+    monkeypatch.setattr("outfitter.transport.dial._CLOSE_SECONDS", patience)
+    scenario()
+
+
 @in_a_loop
 async def test_connection_that_is_reset_says_so() -> None:
     async with connected() as (_, recorder, far):

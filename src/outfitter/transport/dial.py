@@ -195,7 +195,7 @@ class DialledTransport(asyncio.Protocol):
         if not self._upgraded.done():
             text = f"{self._address.text} refused the connection: {why}"
             self._upgraded.set_exception(DialFailed(text, retryable=retryable, status=status))
-        self._socket.abort()
+        self._let_go()
         return b""
 
     # Receiving
@@ -274,7 +274,7 @@ class DialledTransport(asyncio.Protocol):
                 self._write(answer, ws.CLOSE)
             # The answer goes after what waits to be sent; a server that does not take it is left.
             self._socket.close()
-            self._loop.call_later(_CLOSE_SECONDS, self._socket.abort)
+            self._loop.call_later(_CLOSE_SECONDS, self._let_go)
 
     # Sending
 
@@ -354,7 +354,7 @@ class DialledTransport(asyncio.Protocol):
         self._closing = True
         self._write(ws.close_payload(code, reason), ws.CLOSE)
         # The server answers with its own close frame and ends the connection; one that does not is left.
-        self._loop.call_later(_CLOSE_SECONDS, self._socket.abort)
+        self._loop.call_later(_CLOSE_SECONDS, self._let_go)
         if self._hold and not self._socket.is_closing():
             self._socket.resume_reading()
         self._inbox.clear()
@@ -366,12 +366,12 @@ class DialledTransport(asyncio.Protocol):
         self._told = True
         self._closing = True
         self._stop_beating()
-        self._socket.abort()
+        self._let_go()
 
     def eof_received(self) -> bool:
         # A WebSocket has no half that goes on alone. asyncio would first send what waits, which a server
         # that has left need never take; and in the middle of a TLS record it cannot be told to let go.
-        self._loop.call_soon(self._socket.abort)
+        self._loop.call_soon(self._let_go)
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -390,10 +390,15 @@ class DialledTransport(asyncio.Protocol):
         if self._closing:
             await asyncio.shield(self._ended)
 
+    def _let_go(self) -> None:
+        """At once, if it has not ended: one that was closed and has sent its rest, asyncio cannot abort."""
+        if not self._ended.done():
+            self._socket.abort()
+
     def _lose(self, reason: str) -> None:
         self._reason = reason
         self._closing = True
-        self._socket.abort()
+        self._let_go()
 
     def _stop_beating(self) -> None:
         if self._keepalive is not None:
