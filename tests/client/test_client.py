@@ -549,6 +549,22 @@ async def test_exit_that_has_come_is_not_discarded_with_the_output(peer: Peer) -
 
 
 @with_a_peer()
+async def test_listener_that_fails_ends_nobody_s_connection(peer: Peer) -> None:
+    def fails(told: object) -> None:
+        raise ValueError("of the caller")
+
+    starting = asyncio.ensure_future(peer.client.start(["x"], cwd="/", on_waiting=fails, on_network=fails))
+    request = await peer.request("process/start")
+    ident = request["params"]["processId"]
+    peer.say({"method": "environment/waiting", "params": {"processId": ident, "what": "a setup"}})
+    peer.answer(request, {"processId": ident, "sandboxType": "none"})
+    process = await starting
+    peer.exited(ident, 1, 3)
+    peer.closed(ident, 2)
+    assert await events(process) == [Exited(3)]
+
+
+@with_a_peer()
 async def test_a_start_that_failed_says_why(peer: Peer) -> None:
     starting = asyncio.ensure_future(peer.client.start(["nosuch"], cwd="/"))
     data = {"error": "launch-failed", "reason": "`nosuch` was not found in the command's PATH"}

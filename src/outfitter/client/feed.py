@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..core.events import CLOSED, Closed, EventOrder, Exited, Output, missed
 from ..errors import InvalidParams, Malformed, OutfitterError, OutputLost, RequestFailed
+from ..log import fault
 from ..protocol import process as wire
 from ..protocol.environment import WaitingNotice
 from ..protocol.network import DecisionNotice
@@ -229,13 +230,11 @@ class ProcessFeed:
     # From the session
 
     def receive(self, notice: ProcessNotice) -> None:
-        if isinstance(notice, WaitingNotice):
-            if self._on_waiting is not None:
-                self._on_waiting(notice.what)
-            return
-        if isinstance(notice, DecisionNotice):
-            if self.on_network is not None:
-                self.on_network(plain(NetworkDecision, notice))
+        if isinstance(notice, WaitingNotice | DecisionNotice):
+            try:
+                self._tell(notice)
+            except Exception as error:  # the caller's own: the connection is everybody's
+                fault("client", "`on_waiting` or `on_network` failed", error)
             return
         event: Event = CLOSED
         if isinstance(notice, wire.OutputNotice):
@@ -251,6 +250,13 @@ class ProcessFeed:
         except OutputLost as error:
             self._give_up(error)
         self._mind_the_gap()
+
+    def _tell(self, notice: WaitingNotice | DecisionNotice) -> None:
+        if isinstance(notice, WaitingNotice):
+            if self._on_waiting is not None:
+                self._on_waiting(notice.what)
+        elif self.on_network is not None:
+            self.on_network(plain(NetworkDecision, notice))
 
     def _deliver(self, events: list[Event]) -> None:
         for event in events:
