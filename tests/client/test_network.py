@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,19 @@ async def test_what_waits_for_a_decision_is_bounded(peer: Peer) -> None:
     assert (refused["id"], refused["error"]["code"]) == (MAX_QUESTIONS, -32601)
     answer.set_result(False)
     assert [(await said(peer))["id"] for _ in range(3)] == [0, 1, 2]
+
+
+@with_a_peer()
+async def test_a_question_that_the_end_of_the_connection_overtakes_is_dropped_quietly(peer: Peer) -> None:
+    process_id = await started(peer, lambda wanted: True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ask(peer, process_id)
+        await asyncio.sleep(0)  # it has come, and is to be answered next
+        peer.near.receiver.lost("the cable was pulled")
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert (told, peer.requests) == ([], [])
 
 
 # On real servers

@@ -18,7 +18,7 @@ from ..protocol.session import RESTARTING, RESTARTING_REASON
 from ..transport.base import HIGH
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
     from ..protocol.jsontext import Json
     from ..protocol.notices import Notice
@@ -42,7 +42,7 @@ class ClientConnection:
         transport: Dialled,
         noticed: Callable[[Notice], None],
         lost: Callable[[str], None],
-        asked: Callable[[str, Json], Awaitable[Json] | None] | None = None,
+        asked: Callable[[str, Json], Coroutine[object, object, Json] | None] | None = None,
     ) -> None:
         """`asked` answers what the server asks; None for what it does not know."""
         self.transport = transport
@@ -169,8 +169,9 @@ class ClientConnection:
         task = asyncio.get_running_loop().create_task(self._answer_with(request, answer))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
+        task.add_done_callback(lambda _: answer.close())  # one that was cancelled first has not awaited it
 
-    async def _answer_with(self, request: jsonrpc.Request, answer: Awaitable[Json]) -> None:
+    async def _answer_with(self, request: jsonrpc.Request, answer: Coroutine[object, object, Json]) -> None:
         try:
             message = jsonrpc.result(request.id, await answer)
         except Exception as error:

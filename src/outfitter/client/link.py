@@ -16,7 +16,7 @@ from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeRes
 from .connection import ClientConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from ..protocol.jsontext import Json
     from ..protocol.notices import Notice
@@ -48,7 +48,7 @@ class Link:
         initialize_timeout: float,
         recovery_timeout: float | None,
         noticed: Callable[[Notice], None],
-        asked: Callable[[str, Json], Awaitable[Json] | None],
+        asked: Callable[[str, Json], Coroutine[object, object, Json] | None],
         catch_up: CatchUp,
         changed: Callable[[str], None],
         summaries: bool = False,

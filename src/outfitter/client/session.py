@@ -348,7 +348,7 @@ class RemoteSession:
             process._feed.receive(notice)
             self._forget_if_over(process._feed)
 
-    def _asked(self, method: str, params: Json) -> Awaitable[Json] | None:
+    def _asked(self, method: str, params: Json) -> Coroutine[object, object, Json] | None:
         """What the server wants to know: whether a command may reach a host. Who started it says so."""
         if method != "network/policyRequest":
             return None
