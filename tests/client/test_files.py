@@ -69,6 +69,15 @@ def as_listed(way: Way, path: Path) -> FolderEntry:
 
 
 @over_every_way
+async def test_long_line_is_one_line(client: Client, way: Way, folder: Path) -> None:
+    long = "x" * (2 * MIB + 7)
+    (folder / "a").write_text(f"{long}\nsecond\r\n{long}")
+    assert await client.files.read_lines(folder / "a") == [long, "second", long]
+    assert await client.files.read_lines(folder / "a", 1, 1) == ["second"]
+    assert await client.files.read_lines(folder / "a", 2, 5) == [long]
+
+
+@over_every_way
 async def test_content_arrives_as_it_was_whatever_its_size(client: Client, way: Way, folder: Path) -> None:
     for size in (0, 1, MIB, 4 * MIB, 4 * MIB + 1, 9 * MIB + 7):
         data = os.urandom(size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+import sys
 from typing import TYPE_CHECKING
 
 from ..core.lines import Lines
@@ -175,17 +176,19 @@ class Files(Transfers):
         """
         arguments.count("start", start)
         arguments.count("count", count)
-        lines, found = Lines(), list[bytes]()
         end = None if count is None else start + count
+        parts, ended = list[bytes](), 0
         if not self._streams:
-            found = lines.add(await self.read(path))
+            parts.append(await self.read(path))
         else:
             async with await self.open(path) as file:
                 async for block in file:
-                    found += lines.add(block)
-                    if end is not None and len(found) >= end:
+                    parts.append(block)
+                    ended += block.count(b"\n")
+                    if end is not None and ended >= end:
                         break
-        found += lines.rest()
+        lines = Lines(sys.maxsize)  # in one piece each: whoever numbers them counts their ends
+        found = lines.add(b"".join(parts)) + lines.rest()
         return [line.decode(errors=errors) for line in found[start:end]]
 
     async def write(
