@@ -305,6 +305,18 @@ def test_file_with_the_longest_name_is_downloaded_also_twice_at_once(tmp_path: P
     assert (tmp_path / "copy" / name).read_bytes() == b"x" * (2 * MIB)
 
 
+def test_download_makes_no_setuid_file_here(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "a").chmod(0o6751)
+
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            await client.download(tmp_path / "a", tmp_path / "b")
+
+    asyncio.run(scenario())
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o751
+
+
 @over_every_way
 async def test_tree_goes_to_a_uri_and_comes_from_one(client: Client, way: Way, folder: Path) -> None:
     # What a URI would take for something else, and a name that reads as an encoded one.

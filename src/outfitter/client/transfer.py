@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         def is_file(self) -> bool: ...
 
 
+# What a download takes over of a mode: an executor makes no program here that runs as our user.
+_PERMISSIONS = 0o777
 _AT_A_TIME = 8  # files of a tree: hides the round trips of small ones
 
 
@@ -82,7 +84,7 @@ class Transfers:
 
             await client.files.download("src", "copy-of-src")
 
-        The rules are those of `upload`.
+        The rules are those of `upload`. The setuid, setgid and sticky bits of modes are left out.
         """
         top = place(remote)
         pending = [(top, place(local))]
@@ -137,7 +139,7 @@ class Transfers:
                     await asyncio.to_thread(target.close)
             mode = (await self.stat(there)).mode
             if mode is not None:
-                os.chmod(partial, mode)
+                os.chmod(partial, mode & _PERMISSIONS)
             os.replace(partial, here)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
