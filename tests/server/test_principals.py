@@ -7,6 +7,7 @@ import base64
 import contextlib
 import hmac
 import json
+import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -37,7 +38,8 @@ class Shared:
 
     def __init__(self, **settings: Any) -> None:
         self._loop = asyncio.get_running_loop()
-        self.server = Server(self._loop, ServerSettings(**settings), {"PATH": "/usr/bin:/bin"})
+        inherited = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
+        self.server = Server(self._loop, ServerSettings(**settings), inherited)
         self.ends: dict[str, MemoryTransport] = {}
 
     async def client(self, principal: str, resume: str | None = None, *, take_over: bool = False) -> Client:
