@@ -283,6 +283,19 @@ def f29() -> bool:
     )
 
 
+def f30() -> list[str]:
+    """What is known of a file outside, and is not in it."""
+    path = f"{FACTS['outside']}/target"
+    attempts = {
+        "mode": lambda: os.chmod(path, 0o600),
+        "owner": lambda: os.chown(path, os.getuid(), os.getgid()),
+        "times": lambda: os.utime(path, (1, 1)),
+        "now": lambda: os.utime(path),
+        "attribute": lambda: os.setxattr(path, "user.x", b"1"),
+    }
+    return [name for name, attempt in attempts.items() if does(attempt)]
+
+
 # Processes
 
 
@@ -491,6 +504,12 @@ def p34() -> bool:
     with open("/proc/1/status", encoding="ascii") as file:
         said = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
     return said["Seccomp"] != "2" or said["NoNewPrivs"] != "1" or int(said["CapPrm"], 16) != 0
+
+
+def p35() -> bool:
+    import resource
+
+    return does(resource.prlimit, FACTS["victim"], resource.RLIMIT_CORE, (0, 0))
 
 
 # What must work

@@ -158,7 +158,8 @@ def test_other_calls_are_allowed(machine: str, variant: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_two_calls_have_one_number(machine: str) -> None:
-    assert len(set(calls(machine).values())) == len(calls(machine))
+    ours = calls(machine, alone=True)
+    assert len(set(ours.values())) == len(ours)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -167,8 +168,9 @@ def test_the_numbers_are_those_of_another_table(machine: str) -> None:
         known = ctypes.CDLL("libseccomp.so.2").seccomp_syscall_resolve_name_arch
     except OSError:
         pytest.skip("libseccomp is not installed")
-    theirs = {name: known(MACHINES[machine] & 0xFFFFFFFF, name.encode()) for name in calls(machine)}
-    assert {name: number for name, number in calls(machine).items() if theirs[name] not in (number, -1)} == {}
+    ours = calls(machine, alone=True)
+    theirs = {name: known(MACHINES[machine] & 0xFFFFFFFF, name.encode()) for name in ours}
+    assert {name: number for name, number in ours.items() if theirs[name] not in (number, -1)} == {}
     assert len(theirs) - list(theirs.values()).count(-1) > 60  # an older one does not know the newest calls
 
 
@@ -188,6 +190,28 @@ def test_x86_has_no_second_set_of_numbers() -> None:
 def test_tracing_can_be_left_to_debuggers() -> None:
     assert answer("aarch64", RESTRICTED, calls("aarch64")["ptrace"], (), tracing=True) == ALLOW
     assert answer("aarch64", RESTRICTED, calls("aarch64")["keyctl"], (), tracing=True) == EPERM
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_without_namespaces_no_file_and_no_other_process_is_changed(machine: str) -> None:
+    more = {
+        name: number
+        for name, number in calls(machine, alone=True).items()
+        if name not in calls(machine) or "chmod" in name
+    }
+    assert len(more) == (22 if machine == "x86_64" else 16)
+    for name, number in more.items():
+        args = (0,) if name == "prlimit64" else (3, 0, 0)
+        alone, before = (answer(machine, RESTRICTED, number, args, alone=one) for one in (True, False))
+        assert (alone, before) == (ALLOW if name == "prlimit64" else EPERM, ALLOW), name
+    assert answer(machine, RESTRICTED, more["prlimit64"], (77,), alone=True) == EPERM
+    ioctl = calls(machine)["ioctl"]
+    for request in (0x40086602, 0x40046602, 0x401C5820):  # FS_IOC_SETFLAGS and its kin
+        assert answer(machine, RESTRICTED, ioctl, (3, request), alone=True) == EPERM
+    # All else is as it was.
+    for of, variant, name, args, wanted in CASES:
+        if (of, variant) == (machine, RESTRICTED) and "chmod" not in name:
+            assert answer(machine, RESTRICTED, calls(machine)[name], args, alone=True) == wanted, name
 
 
 def test_a_machine_without_numbers_has_no_filter() -> None:

@@ -66,7 +66,7 @@ class Finder:
         self._found: Bubblewrap | None = None
         self._failed: tuple[float, str] | None = None
         self._looking = allocate_lock()
-        self._filters: dict[tuple[str, bool], bytes] = {}
+        self._filters: dict[tuple[str, bool, bool], bytes] = {}
 
     def find(self) -> Bubblewrap:
         """The program; looked at again if its file is another one now. Raises SandboxUnavailable."""
@@ -100,14 +100,15 @@ class Finder:
         found = self._found
         return found if found is not None and _identity(found.path) == found.identity else None
 
-    def filter(self, variant: str, *, tracing: bool = False) -> bytes:
+    def filter(self, variant: str, *, tracing: bool = False, alone: bool = False) -> bytes:
         """The filter of system calls. Raises SandboxUnavailable."""
-        known = self._filters.get((variant, tracing))
+        known = self._filters.get((variant, tracing, alone))
         if known is None:
             machine = os.uname().machine
             if not seccomp.known(machine):
                 raise SandboxUnavailable(f"there is no filter of system calls for {machine}")
-            known = self._filters[variant, tracing] = seccomp.program(machine, variant, tracing=tracing)
+            known = seccomp.program(machine, variant, tracing=tracing, alone=alone)
+            self._filters[variant, tracing, alone] = known
         return known
 
     def _looked(self) -> Bubblewrap:

@@ -148,7 +148,7 @@ class Sandboxes:
             raise SandboxUnavailable(
                 f"{why}. Landlock cannot be used instead (--sandbox-landlock): {problem}"
             )
-        filter_ = self.finder.filter(seccomp.RESTRICTED, tracing=self._allowance.ptrace)
+        filter_ = self.finder.filter(seccomp.RESTRICTED, tracing=self._allowance.ptrace, alone=True)
         try:
             told = memory(landlock.plan(launch, rules, filter_))
         except OSError as error:

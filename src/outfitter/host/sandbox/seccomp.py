@@ -111,6 +111,25 @@ _CALLS = {
     "listen": (50, 201),
 }
 _X86_ONLY = {"iopl": 172, "ioperm": 173, "chmod": 90, "creat": 85, "mknod": 133, "open": 2}
+# Beside Landlock, which has no word for modes, owners, times and attributes of files, nor for the limits of
+# other processes: a view of its own files and its own processes would keep a command from them.
+_ALONE = {
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "setxattrat": (463, 463),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+    "utimensat": (280, 88),
+    "prlimit64": (302, 261),
+}
+_ALONE_X86 = {"chown": 92, "lchown": 94, "utime": 132, "utimes": 235, "futimesat": 261}
+_MODES = ("chmod", "fchmod", "fchmodat", "fchmodat2")
 _ABSENT = ("clone3", "openat2")
 _BY_ARGUMENT = (
     *("clone", "unshare", "fchmod", "fchmodat", "fchmodat2", "mknodat", "openat", "ioctl"),
@@ -123,15 +142,19 @@ _NAMESPACES, _TIME_NAMESPACE = 0x7E020000, 0x80
 _RUNS_AS_OWNER = 0o6000
 _CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit of O_TMPFILE that is its own
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SET_FLAGS = (0x40086602, 0x40046602, 0x401C5820)  # FS_IOC_SETFLAGS, of 32 bits, FS_IOC_FSSETXATTR
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
 _KIND, _STREAM, _SEQPACKET = 0xF, 1, 5
 
 
-def calls(machine: str) -> dict[str, int]:
+def calls(machine: str, *, alone: bool = False) -> dict[str, int]:
     """The numbers of the calls that a filter knows, on one kind of machine. Raises KeyError."""
     place = {"x86_64": 0, "aarch64": 1}[machine]
-    found = {name: numbers[place] for name, numbers in _CALLS.items()}
-    return found | _X86_ONLY if machine == "x86_64" else found
+    table = {**_CALLS, **(_ALONE if alone else {})}
+    found = {name: numbers[place] for name, numbers in table.items()}
+    if machine == "x86_64":
+        found |= {**_X86_ONLY, **(_ALONE_X86 if alone else {})}
+    return found
 
 
 def known(machine: str) -> bool:
@@ -139,17 +162,19 @@ def known(machine: str) -> bool:
     return machine in _MACHINES
 
 
-def program(machine: str, variant: str, *, tracing: bool = False) -> bytes:
+def program(machine: str, variant: str, *, tracing: bool = False, alone: bool = False) -> bytes:
     """The filter as the kernel reads it. `tracing` leaves ptrace to the sandbox's own processes, for
-    debuggers: what they can reach is in the same sandbox. Raises KeyError for an unknown machine."""
+    debuggers: what they can reach is in the same sandbox. `alone` is for a command without namespaces of its
+    own. Raises KeyError for an unknown machine."""
     from struct import pack
 
-    return b"".join([pack("=HBBI", *op) for op in instructions(machine, variant, tracing=tracing)])
+    ops = instructions(machine, variant, tracing=tracing, alone=alone)
+    return b"".join([pack("=HBBI", *op) for op in ops])
 
 
-def instructions(machine: str, variant: str, *, tracing: bool = False) -> list[Op]:
+def instructions(machine: str, variant: str, *, tracing: bool = False, alone: bool = False) -> list[Op]:
     """The same, readable."""
-    numbers = calls(machine)
+    numbers = calls(machine, alone=alone)
     ops = [(_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, _MACHINES[machine]), _end(_KILL)]
     ops.append((_LOAD, 0, 0, _NUMBER))
     if machine == "x86_64":
@@ -160,6 +185,8 @@ def instructions(machine: str, variant: str, *, tracing: bool = False) -> list[O
         checks |= {numbers[name]: [_end(_ERRNO | _EPERM)] for name in _NETWORK}
     checks |= {numbers[name]: [_end(_ERRNO | _ENOSYS)] for name in _ABSENT}
     checks |= {numbers[name]: check for name, check in _checks(variant).items() if name in numbers}
+    if alone:
+        checks |= {numbers[name]: check for name, check in _checks_alone().items() if name in numbers}
     return ops + _search(sorted(checks.items()))
 
 
@@ -194,6 +221,14 @@ def _checks(variant: str) -> dict[str, Check]:
         "ioctl": _none_of(1, (_TIOCSTI, _TIOCLINUX)),
         "socket": _socket(variant),
         "socketpair": _pair(variant),
+    }
+
+
+def _checks_alone() -> dict[str, Check]:
+    return {
+        **{name: [_end(_ERRNO | _EPERM)] for name in _MODES},
+        "prlimit64": _only(0, (0,)),  # its own
+        "ioctl": _none_of(1, (_TIOCSTI, _TIOCLINUX, *_SET_FLAGS)),
     }
 
 
