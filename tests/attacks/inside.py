@@ -512,6 +512,10 @@ def p35() -> bool:
     return does(resource.prlimit, FACTS["victim"], resource.RLIMIT_CORE, (0, 0))
 
 
+def p36() -> bool:
+    return int(LIBC.shmget(FACTS["shared"], 0, 0)) >= 0
+
+
 # What must work
 
 

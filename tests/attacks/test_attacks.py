@@ -7,6 +7,7 @@ each row.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import socket
@@ -97,6 +98,7 @@ ROWS = [
     ("P32", "read a private file of this user", "AA"),
     ("P34", "find a first process without the filter, whose memory can be written", "BB"),
     ("P35", "change the limits of another process of this user", "BB"),
+    ("P36", "find memory that other processes share", "BB"),
     ("C01", "send through a pair of sockets", "AA"),
     ("C02", "wake asyncio from a thread", "AA"),
     ("C03", "use a pool of processes", "AA"),
@@ -260,6 +262,9 @@ def serving(uid: int, *args: str, landlock: bool = False) -> Iterator[tuple[Wire
         assert "Traceback" not in said, said
 
 
+LIBC = ctypes.CDLL(None)
+
+
 class Outcome:
     """What one run reached, and what is seen outside of it."""
 
@@ -272,8 +277,10 @@ class Outcome:
                 group=uid,
                 extra_groups=[],
             )
+            shared = 0x0F000000 | os.getpid() & 0xFFFFFF
+            memory = LIBC.shmget(shared, 4096, 0o1666)
             try:
-                facts = place.facts(server, victim.pid)
+                facts = {**place.facts(server, victim.pid), "shared": shared}
                 permissions, _, more = PROFILES[profile]
                 ran = run(
                     wire,
@@ -287,6 +294,7 @@ class Outcome:
                 self.reached: dict[str, Any] = json.loads(ran.stdout)
                 self._look(place, server, victim.pid)
             finally:
+                LIBC.shmctl(memory, 0, None)
                 victim.kill()
                 victim.wait()
 

@@ -112,7 +112,7 @@ _CALLS = {
 }
 _X86_ONLY = {"iopl": 172, "ioperm": 173, "chmod": 90, "creat": 85, "mknod": 133, "open": 2}
 # Beside Landlock, which has no word for modes, owners, times and attributes of files, nor for the limits of
-# other processes: a view of its own files and its own processes would keep a command from them.
+# other processes, and what they share: namespaces of its own would keep a command from them.
 _ALONE = {
     "fchown": (93, 55),
     "fchownat": (260, 54),
@@ -127,6 +127,20 @@ _ALONE = {
     "file_setattr": (469, 469),
     "utimensat": (280, 88),
     "prlimit64": (302, 261),
+    # What processes share by a number or a name: memory, semaphores, queues.
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "semctl": (66, 191),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
 }
 _ALONE_X86 = {"chown": 92, "lchown": 94, "utime": 132, "utimes": 235, "futimesat": 261}
 _MODES = ("chmod", "fchmod", "fchmodat", "fchmodat2")
