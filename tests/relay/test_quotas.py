@@ -21,6 +21,7 @@ from outfitter.observe.relaying import relay_metrics
 from outfitter.protocol import relay
 from outfitter.protocol.registry import PROFILE, ConnectParams, KeyObject, RegisterParams, ValidateParams
 from outfitter.relay import service as service_module
+from outfitter.relay.asking import StoreThread
 from outfitter.relay.authority import EXECUTE, USE, Authority
 from outfitter.relay.keys import Keys
 from outfitter.relay.limits import RelayRoom
@@ -224,6 +225,32 @@ def test_a_harness_reaches_an_executor_of_another_service_through_one_tunnel_at_
     finally:
         near.close()
         far.close()
+
+
+@pytest.mark.parametrize(("sockets", "each", "status"), [(2, 256, b"503"), (8, 1, b"429")])
+def test_who_waits_for_a_slow_store_counts_as_who_is_admitted(
+    sockets: int, each: int, status: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "SOCKETS_PER_PRINCIPAL", each)
+    monkeypatch.setattr(StoreThread.ask, "__defaults__", (600.0,))
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=sockets, api=8, tunnels=1, strangers=8))
+    release = threading.Event()
+    try:
+        place.attach()
+        url = place.call("connect", place.user, CONNECT)[2]["url"]
+        place.block(release)
+        said: list[bytes] = []
+        waiting = threading.Thread(target=lambda: said.append(place.dial(url)[0]))
+        waiting.start()
+        wait_until(lambda: len(place.service._asking) == 1, "it waits for the store")
+        assert place.dial(url)[0].split(b" ")[1] == status
+        release.set()
+        waiting.join()
+        assert said[0].startswith(b"HTTP/1.1 101 ")
+        assert place.dial(url)[0].split(b" ")[1] == status, "it has its place now"
+    finally:
+        release.set()
+        place.close()
 
 
 @pytest.mark.parametrize(("tunnels", "each", "status"), [(1, 256, b"503"), (8, 1, b"429")])

@@ -88,6 +88,7 @@ class Service(Listener):
         self._api: dict[ApiConnection, None] = {}  # in the order in which they came
         self._tunnels: set[Tunnel] = set()
         self._dialling = 0  # those that will be
+        self._admitting = 0  # who waits for the store
         self._late: dict[Stream, tuple[Timer, Response]] = {}  # who is refused later, the oldest first
         self._numbers = 0
         self.environments: dict[int, str] = {}  # of executors' sockets
@@ -210,22 +211,39 @@ class Service(Listener):
                 self._answer_upgrade(sock, rest, response, environment_id, role, caller.address)
 
         ticket = (environment_id, role, asked.get("registration", ""), principal, asked.get("sig", ""))
-        if self._authority.has_signed(*ticket):
-            self._asking.ask(lambda: self._authority.admission(*ticket), decided)
-        else:
+        if not self._authority.has_signed(*ticket):
             decided(None, None)  # anybody can make up such URLs: the store is not asked
+            return
+        # The store may be slow: who waits for it has a descriptor, as who is admitted.
+        refusal = self._no_room(role, principal)
+        if refusal is not None:
+            self.counts.refuse(refusal.cause)
+            _refuse(sock, refusal)
+            return
+        self._admitting += 1
+        self._held[principal] = self._held.get(principal, 0) + 1
+
+        def told(holder: str | None, error: Exception | None) -> None:
+            self._admitting -= 1
+            self._let_go(principal)
+            decided(holder, error)
+
+        self._asking.ask(lambda: self._authority.admission(*ticket), told)
 
     def _fitting(self, response: Response, role: str) -> Response:
         """The same, or a refusal where there is no room."""
         if response.admitted is None:
             return response
-        if len(self._sockets) >= self.limits.sockets:
+        return self._no_room(role, response.admitted.principal) or response
+
+    def _no_room(self, role: str, principal: str) -> Response | None:
+        if len(self._sockets) + self._admitting >= self.limits.sockets:
             self._say_full("sockets", self.limits.sockets)
             return Response(503, "this service has all the connections it may have; try again", cause=FULL)
-        held = self._held.get(response.admitted.principal, 0)
+        held = self._held.get(principal, 0)
         if role == "harness" and held >= SOCKETS_PER_PRINCIPAL:
             return _too_many(held)
-        return response
+        return None
 
     def _refuse_later(self, wait: float, sock: Stream, response: Response) -> None:
         """Keeps no more of those who are refused than of those who are not known yet: the oldest hears it
