@@ -703,6 +703,21 @@ def test_who_comes_back_twice_in_a_second_has_its_whole_time_to_catch_up() -> No
     sessions.stop()
 
 
+def test_session_that_was_resumed_is_in_use_for_as_long_as_its_client_holds_it() -> None:
+    """Else a server that drains would end while somebody is there."""
+    loop = HandLoop()
+    sessions = Sessions(loop, ServerSettings(session_retention=60), Pace())
+    outlet = Outlet()
+    session = sessions.create(outlet)
+    sessions.detach(session, outlet)
+    loop.advance(30)
+    assert [one.detached_ms for one in sessions.overview(None)] == [30_000]
+    sessions.resume(session.id, Outlet(), 1.0)
+    assert [one.detached_ms for one in sessions.overview(None)] == [None]
+    assert sessions.in_use(loop.time() + 3600) == 1
+    sessions.stop()
+
+
 class FullOutlet(Outlet):
     """A connection whose peer reads nothing."""
 

@@ -40,6 +40,21 @@ def test_repositories_three_folders_deep_are_found(tmp_path: Path) -> None:
     )
 
 
+def test_folder_that_goes_meanwhile_has_nothing(tmp_path: Path) -> None:
+    (tmp_path / "b/.git").mkdir(parents=True)
+    (tmp_path / "a").mkdir()
+    looks: list[None] = []
+
+    def needed() -> bool:
+        looks.append(None)
+        if len(looks) == 2:  # the first was at the root
+            (tmp_path / "a").rmdir()
+        return True
+
+    assert nested(str(tmp_path), (".git/hooks",), needed) == (f"{tmp_path}/b/.git/hooks",)
+    assert len(looks) >= 3
+
+
 def test_a_temporary_directory_of_everybody_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
