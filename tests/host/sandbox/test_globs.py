@@ -232,3 +232,10 @@ def test_a_search_ends_that_nobody_needs(tmp_path: Path) -> None:
         f"{tmp_path}/1.x",
         f"{tmp_path}/a/2.x",
     ]
+
+
+def test_a_star_alone_matches_files_and_no_folder(tmp_path: Path) -> None:
+    """A folder has no name to be matched with, and a star takes even that."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    assert list(expand([f"{tmp_path}/*"], None)) == [f"{tmp_path}/folder/file"]
