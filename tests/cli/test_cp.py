@@ -98,6 +98,13 @@ def test_mode_is_kept_where_both_ends_can_tell_it(user: User, server: Server) ->
     assert (user.home / "back.sh").stat().st_mode & 0o777 == 0o750
 
 
+def test_executor_makes_no_setuid_file_here(user: User, server: Server) -> None:
+    (server.home / "tool").write_text("#!/bin/sh\n")
+    (server.home / "tool").chmod(0o6750)
+    assert cp(user, server, f":{server.home / 'tool'}", "tool") == (0, "")
+    assert (user.home / "tool").stat().st_mode & 0o7777 == 0o750
+
+
 def test_nothing_else_is_left_beside_it(user: User, any_server: Server, there: Path) -> None:
     (user.home / "a").write_bytes(os.urandom(2 * MIB))
     assert cp(user, any_server, "a", f":{there}/a") == (0, "")

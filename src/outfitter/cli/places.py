@@ -91,7 +91,8 @@ class Here:
     async def finish(self, partial: str, path: str, *, replace: bool, mode: int | None) -> None:
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(partial, (0o666 if mode is None else mode) & ~umask)
+        # An executor makes no program here that runs as our user: no setuid bit.
+        os.chmod(partial, (0o666 if mode is None else mode) & 0o777 & ~umask)
         if replace:
             os.replace(partial, path)
             return
