@@ -305,6 +305,27 @@ def test_file_with_the_longest_name_is_downloaded_also_twice_at_once(tmp_path: P
     assert (tmp_path / "copy" / name).read_bytes() == b"x" * (2 * MIB)
 
 
+def test_file_that_is_being_downloaded_is_private(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    (tmp_path / "key").chmod(0o640)
+    modes: list[int] = []
+
+    def seen(*args: Any, **named: Any) -> Any:
+        file = open(*args, **named)  # noqa: SIM115 - whoever asked for it closes it
+        modes.append(stat.S_IMODE(os.stat(file.fileno()).st_mode))
+        return file
+
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            await client.download(tmp_path / "key", tmp_path / "copy")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transfer, "open", seen, raising=False)
+        asyncio.run(scenario())
+    assert modes == [0o600]
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o640
+
+
 def test_download_makes_no_setuid_file_here(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "a").chmod(0o6751)
@@ -340,10 +361,10 @@ def test_copy_that_is_cancelled_while_a_file_is_opened_here_leaves_nothing(
     (tmp_path / "a").write_text("a")
     entered, may_go_on = threading.Event(), threading.Event()
 
-    def slow_open(*args: Any) -> Any:
+    def slow_open(*args: Any, **named: Any) -> Any:
         entered.set()
         may_go_on.wait(SECONDS)
-        return open(*args)
+        return open(*args, **named)
 
     async def scenario() -> None:
         async with outfitter.local() as client:

@@ -130,14 +130,15 @@ class Transfers:
         # Short, whatever the file is called, and another one for each download.
         partial = os.path.join(os.path.dirname(here), f".{secrets.token_hex(8)}.partial")
         try:
+            mode = (await self.stat(there)).mode
             async with await self.open(there) as file:
-                target = await _open(partial, "wb")
+                # Nobody else reads in the meantime what is private there.
+                target = await _open(partial, "wb", None if mode is None else _private)
                 try:
                     async for block in file:
                         await asyncio.to_thread(target.write, block)
                 finally:
                     await asyncio.to_thread(target.close)
-            mode = (await self.stat(there)).mode
             if mode is not None:
                 os.chmod(partial, mode & _PERMISSIONS)
             os.replace(partial, here)
@@ -147,9 +148,13 @@ class Transfers:
             raise
 
 
-async def _open(path: str, mode: str) -> BinaryIO:
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+async def _open(path: str, mode: str, opener: Callable[[str, int], int] | None = None) -> BinaryIO:
     """Opens a file in a thread. Cancelled, it has closed the file: nobody can stop the thread."""
-    opening = asyncio.ensure_future(asyncio.to_thread(open, path, mode))
+    opening = asyncio.ensure_future(asyncio.to_thread(open, path, mode, opener=opener))
     try:
         return cast("BinaryIO", await asyncio.shield(opening))
     except asyncio.CancelledError:
