@@ -537,6 +537,16 @@ async def test_discarded_output_is_neither_kept_nor_waited_for(peer: Peer) -> No
 
 
 @with_a_peer()
+async def test_run_that_lingers_counts_from_an_exit_that_came_with_the_answer(peer: Peer) -> None:
+    running = asyncio.ensure_future(peer.client.run(["x"], cwd="/", linger=0))
+    request = await peer.request("process/start")
+    ident = request["params"]["processId"]
+    peer.answer(request, {"processId": ident, "sandboxType": "none"})
+    peer.exited(ident, 1, 3)  # and never closed
+    assert (await running).exit_code == 3
+
+
+@with_a_peer()
 async def test_exit_that_has_come_is_not_discarded_with_the_output(peer: Peer) -> None:
     process, ident = await peer.started()
     peer.output(ident, 1, b"x")

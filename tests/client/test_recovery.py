@@ -398,6 +398,7 @@ async def test_server_that_resumes_another_session_is_not_believed(peer: Peer) -
     peer.answer(await peer.request("initialize"), {"sessionId": "another"})
     await peer.until(lambda: peer.client.state == "failed")
     assert "a different session" in str(peer.client.failed)
+    await peer.until(lambda: len(peer.reasons) == 2)  # the second connection has ended, too
 
 
 @with_a_peer(resumable=False)
