@@ -163,7 +163,7 @@ def test_who_is_refused_is_named_so_that_it_can_be_added(
 ) -> None:
     path = tmp_path / "harnesses"
     path.write_text(fingerprint(ONE))
-    accepted = AcceptedHarnesses(str(path), first=False)
+    accepted = AcceptedHarnesses(str(path), first=False, owners=ours)
     assert accepted.may_ask(ONE) and caplog.messages == []
     assert not accepted.may_ask(OTHER)
     [told] = caplog.messages
@@ -174,7 +174,7 @@ def test_who_is_refused_is_named_so_that_it_can_be_added(
 def test_a_list_that_cannot_be_read_accepts_nobody(first: bool, tmp_path: Path) -> None:
     path = tmp_path / "harnesses"
     path.write_text(fingerprint(ONE))
-    accepted = AcceptedHarnesses(str(path), first=first)
+    accepted = AcceptedHarnesses(str(path), first=first, owners=ours)
     path.write_bytes(b"\xff\n")
     for ask in (accepted.may_ask, accepted.accepts):
         with pytest.raises(SettingInvalid, match="cannot be read: UnicodeDecodeError"):
@@ -192,7 +192,7 @@ def test_the_first_is_accepted_only_if_it_can_be_written_down_whole(
     """Half of a key is nobody's, and would lock everybody out; without any of it, the next would be first."""
     path = tmp_path / "harnesses"
     path.write_text(before)
-    accepted = AcceptedHarnesses(str(path), first=True)
+    accepted = AcceptedHarnesses(str(path), first=True, owners=ours)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
     try:
