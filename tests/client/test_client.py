@@ -417,14 +417,15 @@ async def test_reader_that_does_not_read_holds_the_connection_back(peer: Peer) -
 MIB = 1 << 20
 
 
-async def flooded(peer: Peer) -> tuple[RemoteProcess, str]:
-    """A process that nobody reads, which the client has just asked to hold."""
+async def flooded(peer: Peer) -> tuple[RemoteProcess, str, RemoteProcess]:
+    """A process that nobody reads, which the client has just asked to hold, and one that says nothing."""
     peer.offer("processHold")
+    quiet, _ = await peer.started()
     process, ident = await peer.started()
     for seq in range(1, 10):
         peer.output(ident, seq, bytes(MIB))
     assert await told(peer) == (ident, True)
-    return process, ident
+    return process, ident, quiet
 
 
 async def told(peer: Peer) -> tuple[str, bool]:
@@ -437,7 +438,7 @@ async def told(peer: Peer) -> tuple[str, bool]:
 
 @with_a_peer()
 async def test_process_that_nobody_reads_is_held_alone(peer: Peer) -> None:
-    process, ident = await flooded(peer)
+    process, ident, _quiet = await flooded(peer)
     # Others go on, and are held only if they have more than a little waiting.
     other, other_ident = await peer.started()
     peer.output(other_ident, 1, bytes(256 << 10))
@@ -459,8 +460,53 @@ async def test_process_that_nobody_reads_is_held_alone(peer: Peer) -> None:
 
 
 @with_a_peer()
+async def test_process_that_is_alone_is_held_back_by_not_reading_on(peer: Peer) -> None:
+    """Which costs no request: its own reader may just be slow."""
+    peer.offer("processHold")
+    _process, ident = await peer.started()
+    for seq in range(1, 21):
+        peer.output(ident, seq, bytes(MIB))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert (peer.session.waiting, peer.requests) == (9 * MIB, [])
+    # Somebody else is there: now it is held.
+    starting = asyncio.ensure_future(peer.client.start(["x"], cwd="/"))
+    request = await peer.request("process/start")
+    assert await told(peer) == (ident, True)
+    peer.answer(request, {"processId": request["params"]["processId"], "sandboxType": "none"})
+    await starting
+
+
+@with_a_peer()
+async def test_much_that_nobody_reads_is_not_in_the_way_of_a_call(peer: Peer) -> None:
+    _process, ident, quiet = await flooded(peer)
+    for seq in range(10, 56):
+        peer.output(ident, seq, bytes(MIB))
+    peer.exited(quiet.process_id, 1)
+    peer.closed(quiet.process_id, 2)
+    peer.output(ident, 56, bytes(MIB))  # it is alone now, and the connection is not read on
+    for _ in range(300):
+        await asyncio.sleep(0)
+    assert (quiet.closed, peer.session.held, peer.session.waiting) == (True, True, 56 * MIB)
+    await peer.started()
+
+
+@with_a_peer()
+async def test_watch_is_company(peer: Peer) -> None:
+    peer.offer("processHold")
+    peer.offer("fsWatch")
+    watching = asyncio.ensure_future(peer.client.files.watch("/"))
+    peer.answer(await peer.request("fs/watch"), {"watchId": "w"})
+    await watching
+    _process, ident = await peer.started()
+    for seq in range(1, 10):
+        peer.output(ident, seq, bytes(MIB))
+    assert await told(peer) == (ident, True)
+
+
+@with_a_peer()
 async def test_held_processes_that_send_on_hold_the_connection_back_at_last(peer: Peer) -> None:
-    process, ident = await flooded(peer)
+    process, ident, _quiet = await flooded(peer)
     for seq in range(10, 80):
         peer.output(ident, seq, bytes(MIB))
     for _ in range(300):
@@ -471,7 +517,7 @@ async def test_held_processes_that_send_on_hold_the_connection_back_at_last(peer
 
 @with_a_peer()
 async def test_end_of_a_held_process_needs_no_more_words(peer: Peer) -> None:
-    process, ident = await flooded(peer)
+    process, ident, _quiet = await flooded(peer)
     peer.exited(ident, 10)
     peer.closed(ident, 11)
     while not process.closed:
@@ -484,14 +530,14 @@ async def test_end_of_a_held_process_needs_no_more_words(peer: Peer) -> None:
 
 @with_a_peer()
 async def test_output_that_is_discarded_is_not_held(peer: Peer) -> None:
-    process, ident = await flooded(peer)
+    process, ident, _quiet = await flooded(peer)
     process.discard()
     assert await told(peer) == (ident, False)
 
 
 @with_a_peer()
 async def test_process_that_is_left_to_itself_is_not_held(peer: Peer) -> None:
-    process, ident = await flooded(peer)
+    process, ident, _quiet = await flooded(peer)
     peer.exited(ident, 10)
     process._feed.linger(0)
     assert await told(peer) == (ident, False)
@@ -499,15 +545,14 @@ async def test_process_that_is_left_to_itself_is_not_held(peer: Peer) -> None:
 
 @with_a_peer()
 async def test_process_that_cannot_be_followed_is_not_held(peer: Peer) -> None:
-    process, ident = await flooded(peer)
+    process, ident, _quiet = await flooded(peer)
     process._feed.fail(OutputLost("a hole"))
     assert await told(peer) == (ident, False)
 
 
 @with_a_peer(resumable=True)
 async def test_new_connection_hears_what_is_held(peer: Peer) -> None:
-    process, ident = await flooded(peer)
-    quiet, _ = await peer.started()
+    process, ident, quiet = await flooded(peer)
     peer.cut()
     request = await peer.request("initialize")
     peer.answer(request, {"sessionId": "s"})

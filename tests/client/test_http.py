@@ -107,6 +107,7 @@ async def test_request_that_is_given_up_is_ended(peer: Peer) -> None:
 async def test_stream_that_nobody_reads_is_held_alone(peer: Peer) -> None:
     for capability in ("httpHeaderEnvVars", "httpCancel", "httpHold", "processHold"):
         peer.offer(capability)
+    process, _ = await peer.started()
     asking = asyncio.ensure_future(peer.client.http.stream("GET", "http://localhost/"))
     asked = await peer.request("http/request")
     ident = asked["params"]["requestId"]
@@ -117,7 +118,7 @@ async def test_stream_that_nobody_reads_is_held_alone(peer: Peer) -> None:
     held = await peer.request("http/hold")
     assert held["params"] == {"requestId": ident, "held": True}
     peer.answer(held, {})
-    await peer.started()  # all the same
+    assert not process.closed
     pieces = aiter(stream)
     for _ in range(5):
         await anext(pieces)

@@ -89,9 +89,9 @@ if TYPE_CHECKING:
         def fail(self, error: OutfitterError) -> None: ...
 
 
-# Output received but not yet taken by the caller. Above this, the server holds processes back that nobody
-# reads, so a caller that does not iterate slows the command down instead of filling memory. Where the server
-# cannot do that, the connection is not read.
+# Output received but not yet taken by the caller. Above this the connection is not read, so a caller
+# that does not iterate slows the command down instead of filling memory. Where that would stop others, too,
+# the server holds those back that nobody reads, if it can.
 _QUEUED_BYTES = 8 << 20
 # While a call waits for its answer, which may stand behind such output, or where processes are held back,
 # everything is read up to this.
@@ -400,9 +400,20 @@ class RemoteSession:
         if self._on_state is not None:
             self._on_state(state)
 
-    def crowded(self, part: float = 1.0) -> bool:
-        """Whether so much output waits that sources which nobody reads are to be held back."""
-        return self.waiting > part * _QUEUED_BYTES
+    @property
+    def crowded(self) -> bool:
+        """Whether so much output waits, in the way of others, that what nobody reads is to be held back."""
+        return self.waiting > _QUEUED_BYTES and self._in_company
+
+    @property
+    def has_room(self) -> bool:
+        """Whether so little waits that what was held back may come."""
+        return self.waiting <= _QUEUED_BYTES // 2
+
+    @property
+    def _in_company(self) -> bool:
+        """Whether what comes is for more than one. One alone is held back best by not reading on."""
+        return self._calls > 0 or len(self.processes) + len(self.streams) + len(self.watches) > 1
 
     def hold(self, method: str, params: Json) -> None:
         """Lets the server keep the output of a source, or send it again."""
@@ -417,9 +428,9 @@ class RemoteSession:
         connection = self.link.connection
         if connection is None:
             return
-        more = self._calls or self.offers("processHold")
+        more = self._calls or (self._in_company and self.offers("processHold"))
         bound = _QUEUED_BYTES_MORE if more else _QUEUED_BYTES
-        if self._held and self.waiting <= bound // 2:
+        if self._held and self.waiting <= bound - _QUEUED_BYTES // 2:
             self._held = False
             connection.transport.resume_reading()
         elif not self._held and self.waiting > bound:

@@ -36,9 +36,9 @@ class Unread:
         self.waiting += change
         self._session.queued(change)
         if self._held:
-            if self.waiting <= _SHARE_BYTES // 2 or not self._session.crowded(1 / 2):
+            if self.waiting <= _SHARE_BYTES // 2 or self._session.has_room:
                 self._hold(False)
-        elif change > 0 and self.waiting > _SHARE_BYTES and self._session.crowded() and self._can_be_held:
+        elif change > 0 and self.waiting > _SHARE_BYTES and self._session.crowded and self._can_be_held:
             self._hold(True)
 
     def __del__(self) -> None:
