@@ -10,6 +10,7 @@ import os
 import select
 
 from ...log import fault
+from ..descendants import runs
 from ..killing import kill_group
 from ..pipes import let_go
 
@@ -121,7 +122,7 @@ class Running:
                 hook(self.inner, self._next)
             except Exception as error:
                 # It would run without what it must have; unless somebody has ended it meanwhile.
-                if not _has_ended(self.inner):
+                if runs(self.inner):
                     fault("server", "a sandbox could not be prepared, and its command is ended", error)
                 kill_group(self.outer)
         else:
@@ -196,17 +197,6 @@ def first_process(told: bytes) -> int:
     """Of all that bubblewrap has said, the first process inside; 0 if it has not come so far."""
     digits = told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0].strip(b" ,}")
     return int(digits) if digits.isdigit() else 0
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether a process is gone, or waits for its parent to hear of its end."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    except OSError:
-        return False  # it cannot be told
 
 
 def _is_inside(pid: int) -> bool:
