@@ -15,6 +15,8 @@ from outfitter.contract import answers, freshness
 from outfitter.contract.contract import Asked, Contract, Questions
 from outfitter.contract.freshness import RESTLESS_SECONDS
 from outfitter.contract.providers import AGAIN_SECONDS, QUICK_SECONDS, UNWATCHED_SECONDS
+from outfitter.contract.selection import Use
+from outfitter.contract.settings import Settings
 from outfitter.env.layer import PROVIDER, Layer
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import Rules, Stack
@@ -387,30 +389,30 @@ def test_settings_that_are_not_about_it_do_not_make_it_ask_again(place: Place, n
     assert (resolved(place, contract), len(notes.asked)) == (first, 2)
 
 
+def answered(place: Place) -> tuple[Contract, Use, Stack, Settings]:
+    """A contract whose provider has answered, what was asked, and settings that may be changed."""
+    contract = place.contract()
+    resolved(place, contract)
+    settings = contract.settings(str(place.project))
+    [use] = contract.uses(str(place.project), settings)
+    [known] = contract.projects._known[use.key]
+    return contract, use, known.lower, copy(settings)
+
+
 @pytest.mark.parametrize(("name", "value"), [("confined_providers", "on"), ("freeze", "off")])
 def test_answer_of_a_tool_that_saw_more_is_not_taken_for_one_that_may_see_less(
     name: str, value: str, place: Place, notes: Notes
 ) -> None:
-    contract = place.contract()
-    resolved(place, contract)
-    settings = contract.settings(str(place.project))
-    [use] = contract.uses(str(place.project), settings)
-    [known] = contract.projects._known[use.key]
-    other = copy(settings)
+    contract, use, lower, other = answered(place)
     setattr(other, name, value)
-    assert contract.projects.answers([use], known.lower, other) is use
+    assert contract.projects.answers([use], lower, other) is use
 
 
 def test_options_that_are_others_make_it_ask_again(place: Place, notes: Notes) -> None:
-    contract = place.contract()
-    resolved(place, contract)
-    settings = contract.settings(str(place.project))
-    [use] = contract.uses(str(place.project), settings)
-    [known] = contract.projects._known[use.key]
-    other = copy(settings)
+    contract, use, lower, other = answered(place)
     other.provider_options = {"notes": {"pencil": "red"}}
-    assert contract.projects.answers([use], known.lower, other) is use
-    contract.projects.ask(use, known.lower, other)
+    assert contract.projects.answers([use], lower, other) is use
+    contract.projects.ask(use, lower, other)
     assert notes.contexts[-1].options == {"pencil": "red"}
 
 
