@@ -55,10 +55,11 @@ def test_server_loads_what_most_never_need_with_its_first_use() -> None:
         "import sys\n"
         "def loaded(*names): return [name for name in names if f'outfitter.{name}' in sys.modules]\n"
         "import outfitter.cli.serve, outfitter.server.auth, outfitter.transport.listener\n"
-        "print(loaded('transport.websocket', 'transport.base', 'protocol.websocket', 'errors'))\n"
+        "print(loaded('transport.websocket', 'transport.base', 'protocol.websocket', 'refusals', 'errors'))\n"
         "import outfitter.server.server, outfitter.server.handlers.process, outfitter.server.upgrading\n"
         "print(loaded('shell.start', 'server.shells', 'contract.merge', 'contract.layers', 'env.policy',\n"
-        "    'contract.overlays', 'env.overlay', 'host.privatefifo'))\n"
+        "    'contract.overlays', 'env.overlay', 'host.privatefifo', 'errors', 'protocol.environment',\n"
+        "    'protocol.listing'))\n"
         "print([name for name in ('collections', 'math', 'mmap') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

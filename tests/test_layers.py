@@ -20,16 +20,30 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 # `record`, `log`, `loop`, `plain`, `stdlib` and `system` belong to no layer: like `errors`, they know nothing
 # of Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's
 # or ours.
-GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "system", "VERSION"}
-GROUND |= {"openers"}
+GROUND = {
+    "earlyerrors",
+    "refusals",
+    "errors",
+    "record",
+    "log",
+    "loop",
+    "pace",
+    "plain",
+    "stdlib",
+    "system",
+    "VERSION",
+}
+GROUND |= {"openers", "places", "VERSION"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
     "earlyerrors": set(),
-    "errors": {"earlyerrors", "record"},
+    "refusals": {"earlyerrors", "record"},
+    "errors": {"earlyerrors", "refusals"},
     "record": set(),
     "log": set(),
     "openers": set(),
+    "places": {"earlyerrors", "system"},
     "plain": set(),
     "stdlib": set(),
     "system": set(),
@@ -86,7 +100,7 @@ EFFECTS = {
 # What pure code may take from `stdlib`, which also has sockets, signals and threads.
 PURE_NAMES = {"OrderedDict", "deque", "encode_basestring_ascii", "heapify", "heappop", "heappush"}
 PURE_NAMES |= {"json_encoder", "json_scanner", "sha1", "sha256"}
-PURE = ("earlyerrors", "errors", "record", "plain", "protocol", "env", "shell", "formats", "core")
+PURE = ("earlyerrors", "refusals", "errors", "record", "plain", "protocol", "env", "shell", "formats", "core")
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -27,53 +27,6 @@ class OutfitterError(Exception):
     slug = "outfitter-error"
 
 
-class ProtocolError(OutfitterError):
-    """A message broke a rule of the protocol.
-
-        try:
-            client = await outfitter.open("build")
-            await client.aclose()
-        except outfitter.ProtocolError as error:
-            print("no exec-server answers there:", error)
-
-    The connection ends with it.
-    """
-
-    __module__ = _SHOWN
-    slug = "protocol-error"
-
-
-class RemoteProtocolError(ProtocolError):
-    """The other side broke a rule, and the connection cannot go on.
-
-    `close_code` is the WebSocket close code that tells it so.
-    """
-
-    __module__ = _SHOWN
-    slug = "remote-protocol-error"
-
-    def __init__(self, reason: str, close_code: int = 1002) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.close_code = close_code
-
-
-class HostUnsupported(OutfitterError):
-    """This machine lacks what the operation needs; the message says what.
-
-        try:
-            client = await outfitter.open_local()
-            await client.aclose()
-        except outfitter.HostUnsupported as error:
-            print(error)
-
-    `outfitter doctor` tells all that is missing.
-    """
-
-    __module__ = _SHOWN
-    slug = "host-unsupported"
-
-
 class SettingInvalid(OutfitterError):
     """A flag, file, URL or argument cannot be used as given; the message says what can.
 

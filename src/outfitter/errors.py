@@ -68,18 +68,33 @@ Each class has a `slug`: a stable name that scripts and logs may rely on.
 from __future__ import annotations
 
 from .earlyerrors import FileInvalid as FileInvalid
-from .earlyerrors import HostUnsupported as HostUnsupported
 from .earlyerrors import OutfitterError as OutfitterError
-from .earlyerrors import ProtocolError as ProtocolError
-from .earlyerrors import RemoteProtocolError as RemoteProtocolError
 from .earlyerrors import SettingInvalid as SettingInvalid
-from .record import dataclass_transform
+from .refusals import DetachRefused as DetachRefused
+from .refusals import Draining as Draining
+from .refusals import EnvironmentTooLarge as EnvironmentTooLarge
+from .refusals import Exhausted as Exhausted
+from .refusals import FileFailed as FileFailed
+from .refusals import HostUnsupported as HostUnsupported
+from .refusals import InvalidParams as InvalidParams
+from .refusals import LaunchFailed as LaunchFailed
+from .refusals import LimitExceeded as LimitExceeded
+from .refusals import Malformed as Malformed
+from .refusals import MasksUnavailable as MasksUnavailable
+from .refusals import MethodUnknown as MethodUnknown
+from .refusals import OperatorOnly as OperatorOnly
+from .refusals import ProtocolError as ProtocolError
+from .refusals import QuotaReached as QuotaReached
+from .refusals import Refused as Refused
+from .refusals import RemoteProtocolError as RemoteProtocolError
+from .refusals import SandboxUnavailable as SandboxUnavailable
+from .refusals import SessionAttached as SessionAttached
+from .refusals import VariableInvalid as VariableInvalid
+from .refusals import fielded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol, TypedDict, TypeVar
-
-    T = TypeVar("T")
+    from typing import Protocol, TypedDict
 
     class Broken(Protocol):
         """A broken rule of a launch contract (agents.spec.Violation)."""
@@ -101,32 +116,8 @@ if TYPE_CHECKING:
 _SAID_BYTES = 2000  # of a failed command's last words in a message: a screen full
 
 
-@dataclass_transform(eq_default=False)
-def _fielded(cls: type[T]) -> type[T]:
-    """An error that is made from its annotated fields, in their order; they are its `args`, too."""
-    names = tuple(cls.__annotations__)
-
-    def __init__(self: Any, *args: Any, **given: Any) -> None:
-        self.__dict__.update(zip(names, args, strict=False), **given)
-        self.args = tuple([getattr(self, name) for name in names])
-
-    cls.__init__ = __init__  # type: ignore[method-assign]
-    return cls
-
-
 class LocalProtocolError(ProtocolError):
     slug = "local-protocol-error"
-
-
-class Malformed(RemoteProtocolError):
-    """One message could not be read. `request_id` is its id, if that could be read."""
-
-    slug = "malformed-message"
-
-    def __init__(self, detail: str, request_id: int | str = -1) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.request_id = request_id
 
 
 class ConnectionLost(OutfitterError, ConnectionError):
@@ -562,154 +553,6 @@ class AdapterMissing(OutfitterError, ImportError):
         return f"the package {self.peer} is not installed: pip install 'outfitter[{self.peer}]'"
 
 
-class Refused(OutfitterError):
-    """A server refuses a request. The text is sent to the client."""
-
-    slug = "refused"
-
-
-class InvalidParams(Refused):
-    """An argument cannot be used as given; the message says what is allowed.
-
-        try:
-            await client.files.read("notes.md", limit=-1)
-        except outfitter.InvalidParams as error:
-            print(error)  # limit must not be below 0, and is -1
-
-    Nothing was sent.
-    """
-
-    slug = "invalid-params"
-
-
-class VariableInvalid(InvalidParams):
-    """`variable` cannot be given to a command.
-
-        try:
-            await client.run(["true"], env={"A=B": "1"})
-        except outfitter.VariableInvalid as error:
-            print(error.variable)  # A=B
-
-    Nothing was sent.
-    """
-
-    slug = "variable-invalid"
-
-    def __init__(self, message: str, variable: str) -> None:
-        super().__init__(message)
-        self.variable = variable
-
-
-@_fielded
-class LimitExceeded(InvalidParams):
-    """A request has more than a server takes: `what` has `size` `unit`; `remedy` says what to do."""
-
-    slug = "limit-exceeded"
-    what: str
-    size: int
-    limit: int
-    unit: str
-    remedy: str
-
-    @property
-    def problem(self) -> str:
-        return f"{self.what}: {self.size} {self.unit}, at most {self.limit} are allowed"
-
-    def __str__(self) -> str:
-        return f"{self.problem}; {self.remedy}"
-
-
-@_fielded
-class MethodUnknown(Refused):
-    slug = "method-unknown"
-    method: str
-
-    def __str__(self) -> str:
-        # The reference's words: clients may look for them.
-        return f"exec-server stub does not implement `{self.method}` yet"
-
-
-@_fielded
-class Draining(Refused):
-    """`since` is when it began, in UTC, for people."""
-
-    slug = "draining"
-    since: str
-
-    def __str__(self) -> str:
-        return (
-            f"this exec-server has been draining since {self.since} and takes no new sessions: use another "
-            "one, or try again when it has been started again"
-        )
-
-
-@_fielded
-class OperatorOnly(Refused):
-    slug = "operator-only"
-    principal: str
-    what: str
-
-    def __str__(self) -> str:
-        return (
-            f"only an operator may {self.what}, and you are {self.principal}: connect as the server's own "
-            f"user, or start it with --operator {self.principal}"
-        )
-
-
-@_fielded
-class SessionAttached(Refused):
-    slug = "session-attached"
-    session_id: str
-
-    def __str__(self) -> str:
-        return f"session {self.session_id} is already attached to another connection"
-
-
-@_fielded
-class QuotaReached(Refused):
-    """A principal holds its share of `what`; the rest of the server is for others."""
-
-    slug = "quota-reached"
-    what: str
-    held: int
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"you already have {self.held} {self.what}, your share of this exec-server: {self.remedy}"
-
-
-class DetachRefused(Refused):
-    """A command was to outlive its client for longer than the server allows: `limit` seconds."""
-
-    slug = "detach-refused"
-
-    def __init__(self, message: str, limit: float) -> None:
-        super().__init__(message)
-        self.limit = limit
-
-
-@_fielded
-class EnvironmentTooLarge(Refused):
-    """One variable, or all of them together, is larger than a program can get."""
-
-    slug = "environment-too-large"
-    name: str
-    size: int
-    total: int | None
-    limit: int
-
-    def __str__(self) -> str:
-        if self.total is None:
-            return (
-                f"the variable {self.name} is too large: {self.size} bytes, a program can get at most "
-                f"{self.limit}; remove the variable, or put its content into a file"
-            )
-        return (
-            f"the environment is too large: {self.total} bytes, the limit is {self.limit}; the largest "
-            f"variable is {self.name} with {self.size} bytes; remove it, or raise total_bytes under [limits]"
-        )
-
-
 class LoginRejected(Refused):
     """A command asks for a login shell, by its flag `flag` or, if `by_name`, by its argv[0].
 
@@ -738,35 +581,7 @@ class LoginRejected(Refused):
         )
 
 
-@_fielded
-class MasksUnavailable(Refused):
-    """Startup files cannot be masked on this machine; `why` is what the kernel said."""
-
-    slug = "masks-unavailable"
-    why: str
-
-    def __str__(self) -> str:
-        return (
-            f'descendants = "mask" does not work on this machine ({self.why}): allow user namespaces '
-            "(`sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`, or "
-            'in a container the capability SYS_ADMIN), or write descendants = "flag" under [shell]'
-        )
-
-
-@_fielded
-class SandboxUnavailable(InvalidParams):
-    """A command is to run in a sandbox, which this machine cannot make; `why` says what is missing and how to
-    get it. Nothing was started."""
-
-    slug = "sandbox-unavailable"
-    why: str
-
-    def __str__(self) -> str:
-        # The first words are the reference's.
-        return f"sandbox intent cannot be enforced on this executor: {self.why}"
-
-
-@_fielded
+@fielded
 class AddressRefused(InvalidParams):
     """http/request leads to an `address` that this server does not connect to, by the rule `network`."""
 
@@ -781,7 +596,7 @@ class AddressRefused(InvalidParams):
         )
 
 
-@_fielded
+@fielded
 class ProviderBlocked(Refused):
     """A required provider is not trusted; `grant` is the command that allows it."""
 
@@ -797,7 +612,7 @@ class ProviderBlocked(Refused):
         return f"{self.provider} is required in {self.root} and may not run{why}: {remedy}"
 
 
-@_fielded
+@fielded
 class ProviderFailed(Refused):
     """A required provider gave no environment; `stderr_tail` is the end of what it printed."""
 
@@ -812,7 +627,7 @@ class ProviderFailed(Refused):
         return f"{self.provider} is required in {self.root} and failed: {self.reason}{said}"
 
 
-@_fielded
+@fielded
 class SetupBlocked(Refused):
     """The required setup is not trusted; `grant` is the command that allows it."""
 
@@ -827,7 +642,7 @@ class SetupBlocked(Refused):
         )
 
 
-@_fielded
+@fielded
 class SetupFailed(Refused):
     """The required setup failed; `log` is the file with its output, `tail` the end of that."""
 
@@ -845,7 +660,7 @@ class SetupFailed(Refused):
         )
 
 
-@_fielded
+@fielded
 class OverlayRefused(Refused):
     """A `strict` contribution has mistakes, all listed in `rejected`; nothing was added."""
 
@@ -858,7 +673,7 @@ class OverlayRefused(Refused):
         return f"nothing from {self.producer} was added: {told}; correct this, or leave out `strict`"
 
 
-@_fielded
+@fielded
 class OverlayUnknown(Refused):
     """The configuration has no overlay `name`; `known` lists its overlays."""
 
@@ -871,7 +686,7 @@ class OverlayUnknown(Refused):
         return f"no overlay is named `{self.name}` here: add [overlays.{self.name}], or use one of: {known}"
 
 
-@_fielded
+@fielded
 class ScopeUnknown(Refused):
     """The server has no scope `scope`, whose name says that it is a fork."""
 
@@ -886,7 +701,7 @@ class ScopeUnknown(Refused):
         )
 
 
-@_fielded
+@fielded
 class OverlaysFull(Refused):
     """A limit on the overlays of a server is reached; `what` names it, `limit` is its number.
 
@@ -905,48 +720,6 @@ class OverlaysFull(Refused):
                 "exec-server: free some with environment/overlay/drop"
             )
         return f"the limit of {self.limit} {self.what} is reached: free some with environment/overlay/drop"
-
-
-class Exhausted(Refused):
-    """Descriptors, memory or disk are spent; `errno_name` is the symbol (`EMFILE`). It may work later."""
-
-    slug = "exhausted"
-
-    def __init__(self, message: str, errno_name: str | None = None) -> None:
-        super().__init__(message)
-        self.errno_name = errno_name
-
-
-class LaunchFailed(OutfitterError):
-    """The operating system refused to start a program.
-
-    `errno_name` is the symbol (`ENOENT`), `subject` which of "cwd", "program", "interpreter" and
-    "sandbox" is at fault, and `what` the same in words, if known.
-    """
-
-    slug = "launch-failed"
-
-    def __init__(
-        self,
-        message: str,
-        errno_name: str | None = None,
-        what: str | None = None,
-        subject: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.errno_name = errno_name
-        self.what = what
-        self.subject = subject
-
-
-class FileFailed(OutfitterError):
-    """A file operation that the operating system refused; `errno_name` is the symbol (`ENOENT`)."""
-
-    slug = "file-failed"
-
-    def __init__(self, message: str, errno_name: str | None = None) -> None:
-        super().__init__(message)
-        self.errno_name = errno_name
 
 
 class HttpFailed(OutfitterError):
@@ -978,7 +751,7 @@ class EnvironmentUnknown(OutfitterError):
         return f"environment `{self.environment_id}` is not configured; known: {known}"
 
 
-@_fielded
+@fielded
 class EnvironmentReplaced(OutfitterError):
     """The environment is gone; `how` is "replaced", "dropped" or "closed"."""
 
@@ -1008,7 +781,7 @@ class ContractViolated(OutfitterError):
     slug = "contract-violated"
 
 
-@_fielded
+@fielded
 class LaunchRefused(ContractViolated):
     """The launch of an agent breaks its contract. `violations` has every broken rule, with its name."""
 

@@ -8,7 +8,8 @@ import click
 import pytest
 
 from outfitter.cli.commands import cli
-from outfitter.cli.flags import ENV, ENV_EXPLAIN, Flag, read_plain, read_with_words
+from outfitter.cli.envflags import ENV, ENV_EXPLAIN
+from outfitter.cli.flags import Flag, read_plain, read_with_words
 
 from .commandline import User
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from outfitter.agents.hooks import BEGIN, END, Answer, Difference, block, claude_answer
-from outfitter.cli.flags import HOOK_CLAUDE, HOOK_CODEX, Flag, read_plain
+from outfitter.cli.envflags import HOOK_CLAUDE, HOOK_CODEX
+from outfitter.cli.flags import Flag, read_plain
 from outfitter.cli.hook.claude import _rewrite
 from outfitter.cli.hook.session import HookSession, run
 from outfitter.errors import SettingInvalid

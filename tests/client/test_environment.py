@@ -14,7 +14,8 @@ import outfitter.sync
 from outfitter import CONTRACT, CapabilityMissing, EnvContract, EnvPolicy, RequestFailed
 from outfitter.client.environment import INHERIT_ALL, wire_policy
 from outfitter.env.fingerprint import value_digest
-from outfitter.protocol.environment import BaseParams, EnvPolicyParams
+from outfitter.protocol.environment import BaseParams
+from outfitter.protocol.wishes import EnvPolicyParams
 from outfitter.record import replace
 from tests.support.contracts import PATH, Place, environment_of, variables, wait_for
 from tests.support.servers import serving

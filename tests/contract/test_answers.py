@@ -14,7 +14,7 @@ from outfitter.contract import answers
 from outfitter.contract.contract import Asked, Contract
 from outfitter.env.policy import Policy
 from outfitter.host import facts
-from outfitter.protocol.environment import EnvPolicyParams
+from outfitter.protocol.wishes import EnvPolicyParams
 from tests.support.contracts import PATH, Place, environment_of, values_in, wait_for
 from tests.support.tools import program
 

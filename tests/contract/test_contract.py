@@ -18,7 +18,7 @@ from outfitter.env.policy import Policy
 from outfitter.env.resolve import LARGEST_PAIR, Resolved
 from outfitter.env.traced import traced
 from outfitter.errors import EnvironmentTooLarge, FileInvalid
-from outfitter.protocol.environment import EnvPolicyParams
+from outfitter.protocol.wishes import EnvPolicyParams
 from tests.env import oracle, strategies
 from tests.support.contracts import PATH, Place
 

@@ -8,9 +8,9 @@ import pytest
 
 from outfitter.env.lifecycle import EVENTS as LIFECYCLE
 from outfitter.errors import InvalidParams
-from outfitter.protocol.environment import ContractParams
 from outfitter.protocol.fields import Fields
 from outfitter.protocol.overlay import EVENTS, DropParams, EventParams, ListParams, PutParams
+from outfitter.protocol.wishes import ContractParams
 
 PUT: dict[str, Any] = {"scope": "s", "producer": "hook:h"}
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from outfitter.core.output import Chunk
 from outfitter.errors import InvalidParams
-from outfitter.protocol.environment import EnvPolicyParams, ShellSnapshotParams
 from outfitter.protocol.fields import Fields
+from outfitter.protocol.listing import AttachParams
 from outfitter.protocol.process import (
-    AttachParams,
     ExitedNotice,
     HoldParams,
     Notices,
@@ -31,6 +30,7 @@ from outfitter.protocol.process import (
 )
 from outfitter.protocol.sandbox import Disabled, SandboxContext
 from outfitter.protocol.uri import FileUri
+from outfitter.protocol.wishes import EnvPolicyParams, ShellSnapshotParams
 
 quick = settings(deadline=None, max_examples=60)
 

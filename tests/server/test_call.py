@@ -12,9 +12,9 @@ from outfitter.core.peer import WAITING_LIMIT
 from outfitter.errors import FileFailed, Refused
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
-from outfitter.protocol.environment import WaitingNotice
 from outfitter.protocol.jsonrpc import Request
 from outfitter.protocol.results import DONE, Written
+from outfitter.protocol.wishes import WaitingNotice
 from outfitter.server.call import LATER, Call
 from outfitter.server.connection import Connection
 from outfitter.server.files import FileWork

@@ -10,11 +10,11 @@ from outfitter.contract.merge import merge
 from outfitter.core.permissions import Confinement, bind
 from outfitter.core.sandbox import Sandbox, here
 from outfitter.env.resolve import Rules, Stack
-from outfitter.protocol.environment import ContractParams
 from outfitter.protocol.network import ALLOW, DENY, NetworkParams, NetworkProxy, ProxyRules
 from outfitter.protocol.process import StartParams
 from outfitter.protocol.sandbox import SandboxContext
 from outfitter.protocol.uri import from_path, parse
+from outfitter.protocol.wishes import ContractParams
 from outfitter.record import replace
 from outfitter.server import composing
 from outfitter.server.composing import composed

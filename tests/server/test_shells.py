@@ -15,7 +15,7 @@ import pytest
 import outfitter
 from outfitter.contract.contract import Contract
 from outfitter.contract.settings import Settings, Source
-from outfitter.protocol.environment import ContractParams
+from outfitter.protocol.wishes import ContractParams
 from outfitter.server.shells import ShellStart, modes, reporting
 from outfitter.shell.start import maintained, prepare
 from tests.support.contracts import PATH, Place, variables, wait_for

@@ -62,7 +62,7 @@ async def agree(client: Client, target: Target, wanted: str | None, *, compare: 
 
 def configured() -> str:
     """Raises FileInvalid."""
-    from ..contract.places import user_file
+    from ..places import user_file
 
     try:
         if not os.path.lexists(user_file(os.environ)):

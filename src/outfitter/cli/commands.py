@@ -17,7 +17,8 @@ from . import completion
 from .agents.commands import agent_group, contract_group
 from .completion import SHELLS
 from .env.commands import env_group
-from .flags import JSON, JSON_ALREADY, PROTECT, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
+from .envflags import SANDBOX, WHERE
+from .flags import JSON, JSON_ALREADY, PROTECT, REMOTE_ONLY, SERVE, Flag
 from .hook.commands import hook_group
 from .options import PATH, has
 from .pool.commands import pool_group

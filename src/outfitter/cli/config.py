@@ -8,7 +8,6 @@ from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from ..contract.config import load, read_file
-from ..contract.places import codex_file
 from ..contract.schema import json_schema
 from ..contract.selection import check_names
 from ..contract.settings import (
@@ -21,6 +20,7 @@ from ..contract.settings import (
 )
 from ..env.names import is_name
 from ..errors import SettingInvalid
+from ..places import codex_file
 from .env.output import printable
 from .table import table
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ..contract.doctor.agentfiles import Fault, faulty
 from ..contract.doctor.check import Check, Finding
 from ..contract.doctor.fixes import Mode
-from ..contract.places import agent_home
 from ..environments.file import FILE, read, shown_url
 from ..errors import DialFailed, FileInvalid, SettingInvalid
+from ..places import agent_home
 from ..record import record
 from ..transport.address import parse_address
 from ..transport.outward import reachable

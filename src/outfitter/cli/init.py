@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..agents.hooks import claude_settings, codex_environments
 from ..contract.config import PROJECT_FILE, find_project_file
 from ..contract.doctor.fixes import json_text
-from ..contract.places import agent_home
 from ..errors import OutfitterError, SettingInvalid
+from ..places import agent_home
 from .console import say
 from .edits import Edit, offer, text_of
 from .env.asking import folder_of

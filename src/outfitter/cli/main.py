@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from errno import EDQUOT, EFBIG, ENOSPC, EPIPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ def main() -> int:
     try:
         status = _main()
     except OSError as error:
+        from errno import EDQUOT, EFBIG, ENOSPC, EPIPE
+
         if error.errno not in (ENOSPC, EDQUOT, EFBIG, EPIPE) or error.filename is not None:
             raise
         return _cannot_write(error)
@@ -31,7 +32,7 @@ def main() -> int:
 def _cannot_write(error: OSError) -> int:
     # The interpreter would try once more when it ends.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if error.errno != EPIPE:  # who does not read on (`| head`) knows
+    if not isinstance(error, BrokenPipeError):  # who does not read on (`| head`) knows
         print(f"outfitter: cannot write the output: {error.strerror}", file=sys.stderr)
     return 1
 
@@ -161,7 +162,8 @@ def _run_elsewhere(argv: list[str], flags: dict[str, Any]) -> int:
 
 
 def _quick_env(args: list[str]) -> Callable[[], int] | None:
-    from .flags import ENV, ENV_EXPLAIN, read_with_words
+    from .envflags import ENV, ENV_EXPLAIN
+    from .flags import read_with_words
 
     is_explain = args[:1] == ["explain"]
     read = read_with_words(args[1:], ENV_EXPLAIN) if is_explain else read_with_words(args, ENV)
@@ -182,7 +184,8 @@ def _quick_env(args: list[str]) -> Callable[[], int] | None:
 
 
 def _quick_hook(args: list[str]) -> Callable[[], int] | None:
-    from .flags import HOOK_CLAUDE, HOOK_CODEX, read_plain
+    from .envflags import HOOK_CLAUDE, HOOK_CODEX
+    from .flags import read_plain
 
     match args[:1]:
         case ["claude"]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..client.client import Client
+    from ..protocol.listing import ProcessSummary
     from ..protocol.operating import SessionSummary
-    from ..protocol.process import ProcessSummary
     from .target import Target
 
 FAILED = 1

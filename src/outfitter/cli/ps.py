@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..environments.file import shown_url
 from ..errors import OutfitterError, RequestFailed
 from ..protocol.codes import SESSION_ATTACHED
-from ..protocol.process import ListResult, ReadParams, ReadResult
+from ..protocol.listing import ListResult
+from ..protocol.process import ReadParams, ReadResult
 from . import operating
 from .console import waiting
 from .follow import status_of

@@ -13,7 +13,6 @@ from ..core.events import Exited
 from ..errors import OutfitterError
 from ..protocol import base64, jsonrpc, uri
 from ..protocol.codes import METHOD_NOT_FOUND
-from ..protocol.environment import WaitingNotice
 from ..protocol.process import (
     ClosedNotice,
     ExitedNotice,
@@ -25,6 +24,7 @@ from ..protocol.process import (
     WriteParams,
     WriteResult,
 )
+from ..protocol.wishes import WaitingNotice
 from ..stdlib import SIG_IGN, deque, getsignal, signal
 from .console import make_way, say
 from .statuses import DENIED, INTERRUPTED, NOT_STARTED, READER_GONE, TIMED_OUT, not_started, say_reason

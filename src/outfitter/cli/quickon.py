@@ -13,9 +13,9 @@ from ..errors import InvalidParams, OutfitterError, OutputLost, SettingInvalid
 from ..loop import EpollLoop
 from ..protocol import jsonrpc, uri
 from ..protocol import websocket as ws
-from ..protocol.environment import ContractParams, EnvPolicyParams
 from ..protocol.process import ReadParams, ReadResult, StartParams
 from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult
+from ..protocol.wishes import ContractParams, EnvPolicyParams
 from ..transport.address import parse_address, usual_address
 from ..transport.outward import OutwardSocket, dial_outward
 from ..transport.unix import PREFIX

@@ -9,9 +9,9 @@ from __future__ import annotations
 from ..errors import OutfitterError
 from ..loop import EpollLoop
 from ..protocol import jsonrpc
-from ..protocol.environment import ContractParams
 from ..protocol.process import StartParams
 from ..protocol.session import InitializeParams
+from ..protocol.wishes import ContractParams
 from ..providers import inherited
 from ..server.server import Server
 from ..server.settings import ServerSettings

@@ -7,7 +7,8 @@ import os
 from ..errors import SettingInvalid
 from ..plain import is_text
 from . import detachkeys
-from .flags import SANDBOX, WHERE, WISHES, Flag
+from .envflags import SANDBOX, WHERE, WISHES
+from .flags import Flag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def not_text(argv: Sequence[str], flags: Flags) -> str | None:
 
 def _has_environments() -> bool:
     """Whether there is a file that may name another environment as the default."""
-    from ..contract.places import environments_file
+    from ..places import environments_file
 
     try:
         return os.path.lexists(environments_file(os.environ))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.abilities import refusal
 from ..errors import OutfitterError, SettingInvalid
-from ..protocol.session import UpgradesParams, UpgradesResult
+from ..protocol.operating import UpgradesParams, UpgradesResult
 from ..system import LINUX
 from .base import why_stranger
 from .console import say, waiting

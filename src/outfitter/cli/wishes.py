@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..contract.contract import Asked
     from ..core.sandbox import Sandbox
     from ..env.policy import Policy
-    from ..protocol.environment import ContractParams, EnvPolicyParams
+    from ..protocol.wishes import ContractParams, EnvPolicyParams
 
     Flags = dict[str, Any]  # the values of options, by name
 
@@ -71,7 +71,7 @@ def client_policy(flags: Flags) -> EnvPolicy | ByContract:
 
 def wire_policy(flags: Flags) -> EnvPolicyParams | None:
     """For a request; None when there is none."""
-    from ..protocol.environment import EnvPolicyParams
+    from ..protocol.wishes import EnvPolicyParams
 
     return EnvPolicyParams(*_policy(flags)) if has_policy(flags) else None
 
@@ -95,7 +95,7 @@ def client_contract(flags: Flags, inherited: str = "") -> EnvContract | None:
 
 def wire_contract(flags: Flags, inherited: str = "") -> ContractParams | None:
     """The same for a request."""
-    from ..protocol.environment import ContractParams
+    from ..protocol.wishes import ContractParams
 
     told = _contract(flags, inherited)
     return ContractParams(*told) if told else None

@@ -10,7 +10,7 @@ from .naming import native
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from ..protocol.process import ProcessSummary
+    from ..protocol.listing import ProcessSummary
     from ..protocol.search import SearchResult
 
     T = TypeVar("T")

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..errors import TimedOut
-from ..protocol.session import StatusResult
+from ..protocol.environment import StatusResult
 from .environment import EnvironmentCalls
 from .files import Files
 from .http import Http

@@ -7,7 +7,8 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConnectionLost, InvalidParams, OutfitterError, RequestFailed, SettingInvalid
-from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
+from ..protocol.listing import ListResult
+from ..protocol.process import DetachedParams, StartParams, StartResult, TerminalSize
 from ..record import record
 from .answers import ProcessInfo, process_info
 from .arguments import called, count, encodable, made, milliseconds, terminal_size, words

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParams, VariableInvalid
 from ..protocol import environment as wire
+from ..protocol.wishes import ContractParams, EnvPolicyParams
 from ..record import fields, record
 from .arguments import made
 
@@ -65,8 +66,8 @@ class EnvContract:
 
 
 # Everything the executor has.
-INHERIT_ALL = wire.EnvPolicyParams("all", True, (), (), ())
-_PLAIN = wire.ContractParams()
+INHERIT_ALL = EnvPolicyParams("all", True, (), (), ())
+_PLAIN = ContractParams()
 
 
 class ByContract:
@@ -177,7 +178,7 @@ class EnvironmentCalls:
 
 def wire_policy(
     session: RemoteSession, policy: EnvPolicy | ByContract | None, contract: EnvContract | None
-) -> tuple[wire.EnvPolicyParams | None, wire.ContractParams | None]:
+) -> tuple[EnvPolicyParams | None, ContractParams | None]:
     """What a request says: the contract where the server has one, except for an exact environment."""
     made("policy", policy, (EnvPolicy, ByContract), "outfitter.EnvPolicy")
     made("contract", contract, EnvContract, "outfitter.EnvContract")
@@ -191,10 +192,10 @@ def wire_policy(
         session.require("environmentContract", "keep an environment contract")
         if contract.scope is not None or contract.overlays:
             session.require("environmentOverlay", "keep overlays")
-    given = None if isinstance(policy, ByContract) else wire.EnvPolicyParams(*_values(policy))
+    given = None if isinstance(policy, ByContract) else EnvPolicyParams(*_values(policy))
     if not session.offers("environmentContract"):
         return given or INHERIT_ALL, None
-    return given, _PLAIN if contract is None else wire.ContractParams(*_values(contract))
+    return given, _PLAIN if contract is None else ContractParams(*_values(contract))
 
 
 def _values(one: EnvPolicy | EnvContract) -> Iterator[Any]:

@@ -12,8 +12,8 @@ from ..core.events import CLOSED, Closed, EventOrder, Exited, Output, missed
 from ..errors import InvalidParams, Malformed, OutfitterError, OutputLost, RequestFailed
 from ..log import fault
 from ..protocol import process as wire
-from ..protocol.environment import WaitingNotice
 from ..protocol.network import DecisionNotice
+from ..protocol.wishes import WaitingNotice
 from .answers import NetworkDecision, plain
 from .unread import Unread
 

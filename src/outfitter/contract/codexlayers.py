@@ -11,8 +11,8 @@ from ..errors import FileInvalid, SettingInvalid
 from ..formats.toml import parse
 from ..formats.tomltext import write
 from ..openers import no_pipe
+from ..places import codex_file
 from ..record import record
-from .places import codex_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ import errno
 import os
 import stat
 
-from ..errors import FileInvalid, SettingInvalid
+from ..earlyerrors import FileInvalid, SettingInvalid
 from ..host.pipes import let_go
+from ..places import codex_file, user_file
 from ..providers import files
 from ..providers.files import is_repository
 from ..system import account_home
 from .freshness import Way, lasting, stamp
-from .places import codex_file, user_file
 from .settings import FileSettings, Settings
 
 TYPE_CHECKING = False

@@ -371,7 +371,7 @@ class Contract:
 
     @lazy
     def _kept(self) -> str:
-        from .places import kept_folder
+        from ..places import kept_folder
 
         return kept_folder(self.state_folder)
 
@@ -391,7 +391,7 @@ class Contract:
     @lazy
     def _has_kept_scopes(self) -> bool:
         """Whether a server before this one has kept something; most have not."""
-        from .places import scopes_folder
+        from ..places import scopes_folder
 
         return os.access(scopes_folder(self.state_folder), os.F_OK)
 

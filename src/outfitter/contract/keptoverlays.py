@@ -7,10 +7,10 @@ import os
 from ..env.origin import Origin
 from ..env.overlay import Contribution, Overlay, Rejection, encode, read_kept
 from ..openers import private_folder
+from ..places import kept_folder
 from . import privatefile
 from .config import PASSING, cannot_read
 from .freshness import lasting, stamp_of
-from .places import kept_folder
 from .worktree import worktree_root
 
 TYPE_CHECKING = False

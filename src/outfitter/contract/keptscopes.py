@@ -10,9 +10,9 @@ import os
 
 from ..env.overlay import Contribution, Overlay, encode, read_kept
 from ..log import warn
+from ..places import scopes_folder
 from . import privatefile
 from .config import PASSING, cannot_read
-from .places import scopes_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ new ──initialize──▶ greeted ──initialized──▶ ready
 
 from __future__ import annotations
 
-from ..errors import Refused, RemoteProtocolError
 from ..protocol.fields import check_identifier
+from ..refusals import Refused, RemoteProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

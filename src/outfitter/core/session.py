@@ -11,7 +11,7 @@ unguessable.
 
 from __future__ import annotations
 
-from ..errors import Refused, SessionAttached
+from ..refusals import Refused, SessionAttached
 
 FOREVER = float("inf")  # the deadline of a session that something still runs in
 

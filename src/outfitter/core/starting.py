@@ -6,8 +6,8 @@ the steps is the order of the words in front of the command, from the inside out
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
 from ..record import replace
+from ..refusals import InvalidParams
 from ..shell.look import is_plain
 from ..shell.names import is_shell
 

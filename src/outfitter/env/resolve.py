@@ -7,8 +7,8 @@ are never explained.
 
 from __future__ import annotations
 
-from ..errors import EnvironmentTooLarge
 from ..record import EMPTY, KW_ONLY, record, replace
+from ..refusals import EnvironmentTooLarge
 from .layer import (
     BASE,
     OVERRIDE,

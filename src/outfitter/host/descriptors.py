@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import resource
 
-from ..errors import Exhausted
+from ..refusals import Exhausted
 from ..stdlib import allocate_lock
 
 # Never given away: an eighth of all, 256 at most. 64 threads with three each, and what the server itself has.

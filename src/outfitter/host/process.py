@@ -11,8 +11,8 @@ import select
 
 from ..core.output import OUT_OF_MEMORY, Budget, OutputLog
 from ..core.stdin import StdinQueue, WriteIds
-from ..errors import LaunchFailed, Refused
 from ..pace import READ_SIZE, WIDE_READ_SIZE
+from ..refusals import LaunchFailed, Refused
 from .killing import kill_group
 from .pipes import let_go
 from .spawn import Stdio

@@ -15,8 +15,8 @@ import resource
 from struct import pack
 
 from ..core.launch import DEFAULT_PATH, MAX_FOLDERS, Launch, candidates
-from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
+from ..refusals import HostUnsupported, LaunchFailed
 from ..stdlib import allocate_lock
 from .pipes import Pipes, let_go
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import os
 
 from ..core.marks import NONCE_BITS, Marks
-from ..errors import LaunchFailed
 from ..log import warn
+from ..refusals import LaunchFailed
 from .killing import kill_group
 from .unix import kill_marked, kill_session_members, usable
 

@@ -12,8 +12,8 @@ import os
 
 from ..core.launch import Launch
 from ..core.marks import Marks
-from ..errors import LaunchFailed
 from ..log import warn
+from ..refusals import LaunchFailed
 from .killing import kill
 from .pipes import let_go
 from .spawn import Stdio

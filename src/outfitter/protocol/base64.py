@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pybase64 import b64decode, b64encode
 
-from ..errors import InvalidParams
+from ..refusals import InvalidParams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

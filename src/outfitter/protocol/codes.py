@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import (
-    EnvironmentTooLarge,
-    Exhausted,
-    FileFailed,
-    FileInvalid,
-    InvalidParams,
-    LaunchFailed,
-    LaunchRefused,
-    Malformed,
-    MethodUnknown,
-    OutfitterError,
-    OverlayRefused,
-    Refused,
-    SessionAttached,
-)
+from ..earlyerrors import OutfitterError
+from ..refusals import Exhausted, FileFailed, LaunchFailed, Malformed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,18 +17,19 @@ INTERNAL = -32603
 NOT_FOUND = -32004
 SESSION_ATTACHED = -32010
 
-# A class that is not here has the code of the nearest one above it; without one it is INTERNAL.
-_CODES: dict[type, int] = {
-    Malformed: INVALID_REQUEST,
-    FileInvalid: INVALID_REQUEST,
-    Refused: INVALID_REQUEST,
-    InvalidParams: INVALID_PARAMS,
-    EnvironmentTooLarge: INVALID_PARAMS,
-    OverlayRefused: INVALID_PARAMS,
-    LaunchRefused: INVALID_PARAMS,
-    MethodUnknown: METHOD_NOT_FOUND,
-    SessionAttached: SESSION_ATTACHED,
-    Exhausted: INTERNAL,
+# By the slug of a class: not all of them are loaded. One that is not here has the code of the nearest class
+# above it; without one it is INTERNAL.
+_CODES = {
+    "malformed-message": INVALID_REQUEST,
+    "file-invalid": INVALID_REQUEST,
+    "refused": INVALID_REQUEST,
+    "invalid-params": INVALID_PARAMS,
+    "environment-too-large": INVALID_PARAMS,
+    "overlay-refused": INVALID_PARAMS,
+    "launch-refused": INVALID_PARAMS,
+    "method-unknown": METHOD_NOT_FOUND,
+    "session-attached": SESSION_ATTACHED,
+    "exhausted": INTERNAL,
 }
 
 # As the reference maps them; everything else is INTERNAL.
@@ -61,7 +49,8 @@ def of(error: BaseException) -> tuple[int, str, Json]:
     """
     if not isinstance(error, OutfitterError):
         return INTERNAL, INTERNAL_ERROR, {"error": "internal-error"}
-    code = next((_CODES[one] for one in type(error).__mro__ if one in _CODES), INTERNAL)
+    slugs = [one.slug for one in type(error).__mro__ if issubclass(one, OutfitterError)]
+    code = next((_CODES[slug] for slug in slugs if slug in _CODES), INTERNAL)
     if isinstance(error, Malformed):
         # Constant but for the detail: the reference adds the peer's address here.
         return code, f"failed to parse JSON-RPC message: {error.detail}", {"error": error.slug}

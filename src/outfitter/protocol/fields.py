@@ -7,7 +7,7 @@ may differ.
 
 from __future__ import annotations
 
-from ..errors import InvalidParams, LimitExceeded
+from ..refusals import InvalidParams, LimitExceeded
 from . import base64, uri
 
 TYPE_CHECKING = False

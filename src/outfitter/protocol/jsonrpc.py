@@ -6,8 +6,8 @@ answered; it never ends the connection by itself.
 
 from __future__ import annotations
 
-from ..errors import Malformed
 from ..record import quick_record
+from ..refusals import Malformed
 from .base64 import Blob
 from .jsontext import JsonError, dumps, loads, quote
 

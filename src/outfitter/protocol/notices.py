@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import environment, http, network, process, watching
+from . import http, network, process, watching, wishes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         process.OutputNotice
         | process.ExitedNotice
         | process.ClosedNotice
-        | environment.WaitingNotice
+        | wishes.WaitingNotice
         | network.DecisionNotice
     )
     Notice = ProcessNotice | watching.ChangedNotice | http.BodyNotice
@@ -24,7 +24,7 @@ NOTICES: dict[str, Callable[[Json], Notice]] = {
     "process/exited": process.ExitedNotice.decode,
     "process/closed": process.ClosedNotice.decode,
     "fs/changed": watching.ChangedNotice.decode,
-    "environment/waiting": environment.WaitingNotice.decode,
+    "environment/waiting": wishes.WaitingNotice.decode,
     "http/request/bodyDelta": http.BodyNotice.decode,
     "network/policyDecision": network.DecisionNotice.decode,
 }

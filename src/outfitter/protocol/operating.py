@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .fields import Fields, wrong
-from .process import ProcessSummary as ProcessSummary
+from .listing import ProcessSummary as ProcessSummary
 from .results import Result
 from .shape import Shape, choice, member, shape
 
@@ -84,3 +84,24 @@ class DrainResult(Result):
 
     since_ms: int
     sessions: int
+
+
+@shape()
+class UpgradesParams(Shape):
+    """server/upgrades (ours): waits for one more than `after`, if that is given."""
+
+    after: int | None = None
+
+
+@shape()
+class UpgradesResult(Result):
+    """How often the server was asked to replace itself, and what came of it the last time.
+
+    `outcome` is "none", "upgraded" or "refused"; `reason` says why it was refused.
+    """
+
+    count: int
+    outcome: str
+    reason: str
+    version: str
+    pid: int

@@ -6,15 +6,15 @@ only Outfitter knows (`size`, `contract`, `eof`, `graceMs`) are optional and adv
 
 from __future__ import annotations
 
-from ..errors import InvalidParams, LimitExceeded
 from ..record import quick_record, record
+from ..refusals import InvalidParams, LimitExceeded
 from . import base64
-from .environment import ContractParams, EnvPolicyParams, ShellSnapshotParams
 from .fields import Fields, unsigned, wrong
 from .jsontext import dumps, quote
 from .results import Result, flag
 from .shape import Shape, member, shape
 from .uri import FileUri
+from .wishes import ContractParams, EnvPolicyParams, ShellSnapshotParams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -313,14 +313,6 @@ class HoldParams(Shape):
     held: bool
 
 
-@shape()
-class AttachParams(Shape):
-    """process/attach (ours): send the retained events after `after_seq` again, then the live ones."""
-
-    process_id: str = member(Fields.ident)
-    after_seq: int = member(default=0, null=True)
-
-
 # What a client reads.
 
 
@@ -523,31 +515,6 @@ class ReadResult(Result):
             f'"exitCode":{code},"closed":{flag(self.closed)},"failure":{failure},'
             f'"sandboxDenied":{flag(self.sandbox_denied)}{more}}}'
         )
-
-
-@shape()
-class ProcessSummary(Result):
-    """process/attach, and one entry of process/list (ours)."""
-
-    process_id: str
-    pid: int
-    program: str
-    cwd: str
-    tty: bool
-    started_at_ms: int
-    first_seq: int
-    next_seq: int
-    exited: bool
-    exit_code: int | None = member(Fields.raw)
-    closed: bool
-    dropped_bytes: int
-
-
-@shape()
-class ListResult(Result):
-    """process/list (ours): the processes of a session, oldest first."""
-
-    processes: list[ProcessSummary]
 
 
 # Notices. These are most of what a server sends, so they are formatted by hand: building and encoding

@@ -175,31 +175,3 @@ def _write_info(info: EnvironmentInfo) -> Json:
 class InitializeResult(Result):
     session_id: str
     info: EnvironmentInfo | None = member(_read_info, _write_info, name="environmentInfo")
-
-
-@shape()
-class UpgradesParams(Shape):
-    """server/upgrades (ours): waits for one more than `after`, if that is given."""
-
-    after: int | None = None
-
-
-@shape()
-class UpgradesResult(Result):
-    """How often the server was asked to replace itself, and what came of it the last time.
-
-    `outcome` is "none", "upgraded" or "refused"; `reason` says why it was refused.
-    """
-
-    count: int
-    outcome: str
-    reason: str
-    version: str
-    pid: int
-
-
-@shape()
-class StatusResult(Result):
-    """environment/status: "ready", or what the executor is still doing."""
-
-    status: str = member(default="ready", required=True)

@@ -6,8 +6,8 @@ it is used, because a client may hold URIs of an executor with another path conv
 
 from __future__ import annotations
 
-from ..errors import InvalidParams, LimitExceeded
 from ..record import quick_record
+from ..refusals import InvalidParams, LimitExceeded
 
 _ALPHA = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SCHEME = _ALPHA | frozenset("0123456789+-.")

@@ -7,7 +7,7 @@ adds 50 us to each and 60 ms to start-up (`bench/` measures both). It is fuzzed 
 
 from __future__ import annotations
 
-from ..earlyerrors import RemoteProtocolError
+from ..refusals import RemoteProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core.marks import NO_SESSION
 from ..core.shares import Shares
-from ..protocol.environment import WaitingNotice
+from ..protocol.wishes import WaitingNotice
 from ..stdlib import allocate_lock
 from .limits import FIRST_NEWS_SECONDS, MATCHING, MATCHING_TOTAL, QUESTIONS, QUESTIONS_TOTAL
 

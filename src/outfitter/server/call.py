@@ -10,9 +10,10 @@ import errno
 import sys
 import time
 
-from ..errors import Exhausted, OutfitterError
+from ..earlyerrors import OutfitterError
 from ..log import fault, note, warn
 from ..protocol import codes, jsonrpc
+from ..refusals import Exhausted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ write to a full stdin): these are set aside and hold up nobody.
 from __future__ import annotations
 
 from ..core.peer import Peer
-from ..errors import Malformed, RemoteProtocolError
 from ..log import fault, note
 from ..protocol import codes, jsonrpc
+from ..refusals import Malformed, RemoteProtocolError
 from ..transport.base import HIGH, LOW
 from .call import Call
 from .dispatch import dispatch

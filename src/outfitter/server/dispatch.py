@@ -7,10 +7,10 @@ methods is called.
 from __future__ import annotations
 
 from ..core.stdin import WAITING_BYTES
-from ..errors import MethodUnknown, Refused
 from ..log import note
 from ..protocol.loading import load
 from ..protocol.methods import METHODS
+from ..refusals import MethodUnknown, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

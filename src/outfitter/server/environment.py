@@ -6,13 +6,13 @@ from .. import VERSION
 from ..contract.base import base_of
 from ..contract.contract import Asked, contract_of
 from ..env.lists import LIST_NAMES
-from ..errors import LimitExceeded
 from ..host import facts
 from ..log import warn
 from ..protocol.fields import MAX_SET_NAMES_BYTES, check_names
 from ..protocol.methods import CAPABILITIES
 from ..protocol.session import EnvironmentInfo
 from ..protocol.uri import from_path, parse
+from ..refusals import LimitExceeded
 from ..stdlib import sha256
 from ..system import LINUX, PLATFORM_OS
 from .settings import OWN_FILES
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from ..contract.base import Base
     from ..env.policy import Policy
     from ..env.resolve import Resolved
-    from ..protocol.environment import BaseParams, ContractParams, EnvPolicyParams
+    from ..protocol.environment import BaseParams
     from ..protocol.jsontext import Json
+    from ..protocol.wishes import ContractParams, EnvPolicyParams
     from ..shell.start import ContractFlag
     from .shells import ShellStart
 

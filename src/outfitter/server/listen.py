@@ -371,7 +371,7 @@ def _check_configuration(settings: ServerSettings) -> None:
     ceiling = settings.project_ceiling
     if ceiling is not None and not os.path.isdir(ceiling):
         raise SettingInvalid(f"--project-ceiling {ceiling} is not a directory")
-    from ..contract.places import user_file
+    from ..places import user_file
 
     try:
         if not os.path.lexists(user_file(os.environ)):

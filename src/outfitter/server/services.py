@@ -6,9 +6,9 @@ import os
 
 from ..core.quotas import Sharing
 from ..env.origin import GIVEN
-from ..errors import SandboxUnavailable
 from ..log import tell
 from ..pace import Pace
+from ..refusals import SandboxUnavailable
 from ..system import LINUX
 from ..transport.base import own_principal
 from .environment import Environments

@@ -7,8 +7,8 @@ session takes its whole tree. The log is the record; what is pushed to a connect
 from __future__ import annotations
 
 from ..core.stdin import WAITING_BYTES, WAITING_WRITES, WriteIds
-from ..errors import Refused
 from ..protocol.process import ACCEPTED, STDIN_CLOSED, Notices, ReadResult
+from ..refusals import Refused
 from ..stdlib import deque
 from .limits import CATCH_UP_SECONDS, LONGEST_WAIT_SECONDS
 

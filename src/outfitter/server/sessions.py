@@ -9,7 +9,6 @@ from ..core.marks import NO_SESSION, Marks
 from ..core.output import Budget, Share
 from ..core.quotas import Sharing
 from ..core.session import SessionBook
-from ..errors import Draining, QuotaReached, Refused
 from ..host import spawn
 from ..host.descriptors import Descriptors
 from ..host.orphans import Orphans
@@ -20,6 +19,7 @@ from ..host.watchdog import Watchdog
 from ..log import note, tell
 from ..protocol.session import TAKEN_OVER
 from ..record import record
+from ..refusals import Draining, QuotaReached, Refused
 from ..system import LINUX
 from .limits import PROCESSES
 from .session import Session

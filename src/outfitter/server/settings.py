@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from ..record import KW_ONLY, record
 from . import limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..host.limits import ServerLimits
 
 # In the environment of our own programs: what is the server's own, a path in each line.
 OWN_FILES = "OUTFITTER_OWN_FILES"
 
 
-@record
 class ServerSettings:
-    """A server's settings. The defaults are the reference's where it has one."""
+    """A server's settings. The defaults are the reference's where it has one.
 
-    _: KW_ONLY
+    Not a record: a server has one of these before its first line, and no other record.
+    """
+
     session_retention: float = limits.SESSION_RETENTION_SECONDS
     process_retention: float = limits.PROCESS_RETENTION_SECONDS
     detached_retention: float = limits.DETACHED_RETENTION_SECONDS
@@ -52,3 +54,9 @@ class ServerSettings:
     http_cookies: tuple[
         tuple[str, str], ...
     ] = ()  # more cookies that its requests share: (host suffix, name)
+
+    def __init__(self, **given: Any) -> None:
+        for name, value in given.items():
+            if not hasattr(ServerSettings, name):
+                raise TypeError(f"ServerSettings has no {name}")
+            setattr(self, name, value)

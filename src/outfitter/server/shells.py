@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..contract.settings import Settings
     from ..host.privatefifo import PrivateFifo
     from ..loop import Loop
-    from ..protocol.environment import ContractParams
     from ..protocol.jsontext import Json
+    from ..protocol.wishes import ContractParams
     from ..shell.start import ShellPlan
 
 # An environment that is larger than this cannot be given to a command: see env.resolve.

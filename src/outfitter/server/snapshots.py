@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Asked, Contract
     from ..contract.settings import Settings
-    from ..protocol.environment import ContractParams, ShellSnapshotParams
     from ..protocol.process import StartParams
+    from ..protocol.wishes import ContractParams, ShellSnapshotParams
     from .call import Call
 
 _REPORTS = IN_SIGHT["TMPDIR"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from ..core.launch import Launch
 from ..core.session import FOREVER
 from ..core.starting import connect, mask, restore, shell, through, wrap
+from ..earlyerrors import FileInvalid
 from ..env.layer import REQUESTED, trouble
 from ..env.names import TRACEPARENT
-from ..errors import DetachRefused, FileInvalid, InvalidParams, MasksUnavailable
 from ..host.programs import account
 from ..host.spawn import check_words
 from ..protocol.process import StartResult
 from ..record import replace
+from ..refusals import DetachRefused, InvalidParams, MasksUnavailable
 from ..shell.look import WRAPPERS, names_shell
 from ..shell.names import is_shell
 from .call import LATER

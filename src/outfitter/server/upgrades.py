@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .. import VERSION
-from ..protocol.session import UpgradesResult
+from ..protocol.operating import UpgradesResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

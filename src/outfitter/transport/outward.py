@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 
-from ..earlyerrors import RemoteProtocolError
 from ..errors import DialFailed
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
+from ..refusals import RemoteProtocolError
 from ..stdlib import getaddrinfo, socket
 from .address import upgrade_lines
 from .base import LOW, Outgoing

@@ -7,7 +7,6 @@ setsockopt, shutdown) is the same object.
 from __future__ import annotations
 
 import os
-from errno import EPROTO
 
 from ..earlyerrors import SettingInvalid
 from ..stdlib import AF_INET6, SO_REUSEADDR, SOL_SOCKET, socket
@@ -60,6 +59,8 @@ class HandshakeFailed(OSError):
     """A connection that was to be encrypted is not. `reason` is for the log."""
 
     def __init__(self, reason: str) -> None:
+        from errno import EPROTO
+
         super().__init__(EPROTO, reason)
         self.reason = reason
 

@@ -6,8 +6,8 @@ is in `listener`: a server answers /readyz without this module.
 
 from __future__ import annotations
 
-from ..earlyerrors import RemoteProtocolError
 from ..protocol import websocket as ws
+from ..refusals import RemoteProtocolError
 from ..stdlib import deque
 from .base import LOW, Outgoing
 

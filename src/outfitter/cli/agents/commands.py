@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from ..flags import JSON, WHERE, Flag
+from ..envflags import WHERE
+from ..flags import JSON, Flag
 from ..options import has
 
 SANDBOXES = ("read-only", "workspace-write", "danger-full-access")

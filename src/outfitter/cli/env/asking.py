@@ -71,7 +71,7 @@ def where(flags: Flags) -> Target | None:
         return None
     if flags["on"] is None and is_plain and flags["codex_home"] is None:
         # Looking for the file here saves most people what it takes to read one.
-        from ...contract.places import user_file
+        from ...places import user_file
 
         try:
             folder = os.path.dirname(user_file(os.environ))

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from ..flags import CWD, ENV, ENV_EXPLAIN, JSON, KIND, VALUES, WHERE, WISHES, Flag
+from ..envflags import CWD, ENV, ENV_EXPLAIN, KIND, VALUES, WHERE, WISHES
+from ..flags import JSON, Flag
 from ..options import has
 
 # As in env.export, which need not be imported for a list of words.

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..flags import HOOK_CLAUDE, HOOK_CODEX
+from ..envflags import HOOK_CLAUDE, HOOK_CODEX
 from ..options import has
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
+from ...places import agent_home
 from ...record import record
-from ..places import agent_home
 from .agents import read_bytes, settings_files
 from .check import Check, Finding
 from .fixes import Removal

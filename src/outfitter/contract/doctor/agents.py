@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from shlex import quote
 
+from ...places import agent_home
 from ...record import record
-from ..places import agent_home
 from .check import Check, Finding
 
 TYPE_CHECKING = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...errors import FileInvalid
+from ...places import codex_file
 from ...record import KW_ONLY, record
 from ..config import known_place, read_file
-from ..places import codex_file
 from .check import Check, Finding
 from .fixes import Setting
 from .machine import Configured, configured

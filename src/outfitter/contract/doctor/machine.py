@@ -12,11 +12,11 @@ from ...env.layer import BASE, POLICY, PROVIDER, SETUP
 from ...env.redact import Secrets
 from ...errors import EnvironmentTooLarge, FileInvalid, Refused, SettingInvalid
 from ...host import facts
+from ...places import user_file
 from ...record import EMPTY, KW_ONLY, record
 from ..base import base_of
 from ..config import Configuration, known_place
 from ..contract import Asked, Contract
-from ..places import user_file
 from ..selection import check_names
 from ..settings import Settings
 

@@ -11,8 +11,8 @@ import time
 
 from ...core.launch import Launch
 from ...core.marks import Marks
-from ...errors import LaunchFailed, SandboxUnavailable
 from ...record import fill, record
+from ...refusals import LaunchFailed, SandboxUnavailable
 from ..pipes import let_go
 from ..spawn import Stdio
 from ..tree import new_nonce

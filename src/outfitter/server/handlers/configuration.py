@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from ...contract import codexlayers
-from ...contract.places import codex_file
 from ...errors import FileFailed, InvalidParams, SettingInvalid
+from ...places import codex_file
 from ...protocol.configuration import ConfigResult, LayerResult, LayersResult, check_paths
 from ...protocol.uri import from_path
 from ..files import FileWork

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from ...contract.places import codex_file
 from ...errors import SettingInvalid
 from ...host import discovery
 from ...host.stores import SYSTEM_SKILLS, Stores
 from ...host.walk import PLAIN
 from ...host.witness import Witness
+from ...places import codex_file
 from ...protocol.discovery import DiscoverResult, RootsResult
 from ...protocol.results import Written
 from ...protocol.uri import encode_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...contract.contract import Asked, Ready
 from ...errors import InvalidParams
 from ...host import facts
-from ...protocol.environment import BaseResult, DiffResult, ExplainResult, ResolveResult
-from ...protocol.session import InfoResult, StatusResult
+from ...protocol.environment import BaseResult, DiffResult, ExplainResult, ResolveResult, StatusResult
+from ...protocol.session import InfoResult
 from ...record import replace
 from ..call import LATER
 from ..forks import enter
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ...contract.contract import Questions
-    from ...protocol.environment import BaseParams, DiffParams, EnvPolicyParams, NoParams, ResolveParams
+    from ...protocol.environment import BaseParams, DiffParams, NoParams, ResolveParams
     from ...protocol.results import Result, Wire
+    from ...protocol.wishes import EnvPolicyParams
     from ..call import Call, Handler, Later
 
     T = TypeVar("T", bound=Result)

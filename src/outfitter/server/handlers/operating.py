@@ -8,7 +8,7 @@ from ... import VERSION
 from ...errors import HostUnsupported, OperatorOnly
 from ...protocol.operating import SIGNALS, DrainResult, KillResult, SessionsResult, SessionSummary
 from ..limits import LONGEST_GRACE_SECONDS
-from .process import summary
+from .listing import summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

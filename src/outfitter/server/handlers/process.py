@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from ...contract.contract import Asked, Ready
-from ...errors import Refused
-from ...protocol.process import (
-    UNKNOWN_PROCESS,
-    ListResult,
-    ProcessSummary,
-    TerminateResult,
-    WriteParams,
-)
+from ...protocol.process import UNKNOWN_PROCESS, TerminateResult, WriteParams
 from ...protocol.results import DONE
-from ...protocol.uri import from_path
+from ...refusals import Refused
 from .. import starting
 from ..call import LATER
 from ..limits import LONGEST_GRACE_SECONDS
@@ -24,10 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...contract.contract import Questions
-    from ...host.process import Process
-    from ...protocol.environment import NoParams
     from ...protocol.process import (
-        AttachParams,
         HoldParams,
         ReadParams,
         ReadResult,
@@ -141,35 +131,3 @@ def hold(call: Call, params: HoldParams) -> Done:
     session = call.session
     session.hold(session.get(params.process_id), params.held)
     return DONE
-
-
-def list_processes(call: Call, params: NoParams) -> ListResult:
-    """The processes of this session, oldest first. Command lines are not shown: they may hold secrets."""
-    return ListResult([summary(process) for process in call.session.processes.values()])
-
-
-def attach(call: Call, params: AttachParams) -> Later:
-    """Answers with the state, then sends what is retained after `afterSeq` again."""
-    session = call.session
-    process = session.get(params.process_id)
-    call.answer(summary(process))
-    call.push(session.replay(process, params.after_seq))
-    return LATER
-
-
-def summary(process: Process) -> ProcessSummary:
-    log = process.log
-    return ProcessSummary(
-        process.process_id,
-        process.pid,
-        process.argv0,
-        from_path(process.cwd),
-        process.tty,
-        process.started_ms,
-        log.first_seq(),
-        log.next_seq,
-        log.exited,
-        log.exit_code,
-        log.closed,
-        log.dropped_bytes,
-    )

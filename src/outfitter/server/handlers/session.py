@@ -8,7 +8,8 @@ from ..limits import PROBE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...protocol.session import InitializeParams, UpgradesParams, UpgradesResult
+    from ...protocol.operating import UpgradesParams, UpgradesResult
+    from ...protocol.session import InitializeParams
     from ..call import Call, Later
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..earlyerrors import SettingInvalid
-from ..system import account_home
+from .earlyerrors import SettingInvalid
+from .system import account_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ def agent_home(environ: Mapping[str, str], variable: str, name: str) -> str:
     counts from here, as the agents themselves read it."""
     if given := environ.get(variable):
         return os.path.abspath(given)
-    from ..host import facts
-
-    return os.path.join(os.path.abspath(environ.get("HOME") or facts.home(environ)), name)
+    home = environ.get("HOME") or account_home() or "/"
+    return os.path.join(os.path.abspath(home), name)
 
 
 def kept_folder(state_folder: str) -> str:
