@@ -68,7 +68,7 @@ class TlsFiles:
 
 
 def named(flags: Mapping[str, Any], *, pools: bool = False) -> Target:
-    """What the flags of `flags.WHERE` name; with `pools`, also a pool. Raises SettingInvalid."""
+    """What the flags of `envflags.WHERE` name; with `pools`, also a pool. Raises SettingInvalid."""
     files = TlsFiles(*(flags[name] for name in fields(TlsFiles)))
     return find(flags["on"], flags["codex_home"], flags["token_file"], files, pools=pools)
 
