@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -149,3 +152,32 @@ def test_close_that_is_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
         waiting.result(timeout=30 * SECOND)
     client._thread.join(30 * SECOND)
     assert not client._thread.is_alive()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_handler_of_a_signal_may_use_the_client_in_the_middle_of_a_call(closes: bool) -> None:
+    """The lock between calls and the close is held there: the handler would wait for itself."""
+    client = outfitter.shared()
+    inner: list[Pending[outfitter.Completed]] = []
+
+    def handle(*_: object) -> None:
+        client.close() if closes else inner.append(client.run(["echo", "inner"]))
+
+    def signalled(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is SharedClient._begin.__code__:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        sys.setprofile(signalled)
+        if closes:
+            with pytest.raises(outfitter.SessionExpired, match="the client is closed"):
+                client.run(["echo", "outer"])
+        else:
+            assert client.run(["echo", "outer"]).result(30 * SECOND).text == "outer\n"
+            assert inner[0].result(30 * SECOND).text == "inner\n"
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, before)
+    client.close()

@@ -130,7 +130,8 @@ class SharedClient:
         self._ending = False  # on the thread
         self._opens = asyncio.Lock()
         self._pid = os.getpid()  # a fork has a copy of all this, and no thread
-        self._lock = threading.Lock()  # a call and the close do not meet
+        # A call and the close do not meet. Reentrant: a handler of a signal may call in the middle of a call.
+        self._lock = threading.RLock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="outfitter.shared", daemon=True)
         self._thread.start()
@@ -230,7 +231,11 @@ class SharedClient:
 
     def _begin(self, work: Callable[[Client], Coroutine[Any, Any, T]] | None) -> Pending[Any]:
         told = self._end() if work is None else self._do(work)
-        return Pending(asyncio.run_coroutine_threadsafe(told, self._loop), self._thread)
+        try:
+            return Pending(asyncio.run_coroutine_threadsafe(told, self._loop), self._thread)
+        except RuntimeError:  # the handler of a signal has closed the client just now
+            told.close()
+            raise self._gone() from None
 
     # On the thread
 
