@@ -693,7 +693,7 @@ def test_ctrl_c_while_it_connects_ends_the_script() -> None:
 # Forks
 
 FORKING = """
-import os, sys, outfitter
+import asyncio, os, sys, outfitter
 from outfitter import sync
 
 def forked(work):
@@ -710,12 +710,19 @@ def use(call):
     except outfitter.SessionExpired as error:
         print(str(error).partition(":")[2].strip(), flush=True)
 
+async def for_ever(_):
+    await asyncio.Event().wait()
+
 shared = outfitter.shared()
 shared.run(["true"]).result()
 with sync.local() as client:
     client.run(["true"])
     forked(lambda: use(lambda: client.run(["true"])))
     forked(lambda: use(lambda: shared.run(["true"])))
+    pending = shared.do(for_ever)
+    forked(lambda: use(pending.result))
+    forked(lambda: use(pending.cancel))
+    pending.cancel()
     forked(client.close)
     forked(shared.close)
     print(client.run(["echo", "still here"]).text, end="")
@@ -728,4 +735,4 @@ def test_client_of_a_process_is_none_in_its_forks_and_does_not_wait_there() -> N
     done = subprocess.run(
         [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60 * SECOND, check=True
     )
-    assert done.stdout.splitlines() == ["make another one here"] * 2 + ["still here"] * 2
+    assert done.stdout.splitlines() == ["make another one here"] * 4 + ["still here"] * 2

@@ -42,8 +42,10 @@ class Pending(Generic[T]):
     def __init__(self, future: Future[T], thread: threading.Thread) -> None:
         self._future = future
         self._thread = thread  # where the call is under way
+        self._pid = os.getpid()
 
     def __await__(self) -> Generator[Any, None, T]:
+        self._check_reach()
         # A cancelled wait cancels the call, with the effects that this has there.
         return asyncio.wrap_future(self._future).__await__()
 
@@ -57,6 +59,7 @@ class Pending(Generic[T]):
         Raises TimeoutError after `timeout` seconds; the call then goes on. Refused in a callback of the
         client and in `do`, where it would wait for itself: await it there.
         """
+        self._check_reach()
         if not self._future.done():
             _refuse_on(self._thread)
         return self._future.result(timeout)
@@ -70,7 +73,13 @@ class Pending(Generic[T]):
 
         A command that it runs is ended.
         """
+        self._check_reach()
         self._future.cancel()
+
+    def _check_reach(self) -> None:
+        """Raises SessionExpired in a fork, which has no thread that could ever set the result."""
+        if os.getpid() != self._pid and not self._future.done():
+            raise SessionExpired(FORKED)
 
 
 def _shared(
