@@ -181,3 +181,48 @@ def test_handler_of_a_signal_may_use_the_client_in_the_middle_of_a_call(closes: 
         sys.setprofile(None)
         signal.signal(signal.SIGUSR1, before)
     client.close()
+
+
+def test_ctrl_c_inside_of_a_wait_leaves_the_client_usable() -> None:
+    """The lock of a Future, which an interruption may leave locked, would stop the client's thread."""
+    client = outfitter.shared()
+    goes_on = threading.Event()
+
+    async def work(_: Client) -> None:
+        await asyncio.to_thread(goes_on.wait)
+
+    def interrupted(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is Pending.result.__code__:
+            goes_on.set()
+        if event == "return" and frame.f_code is threading.Condition.__enter__.__code__:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    pending = client.do(work)
+    try:
+        sys.setprofile(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pending.result()
+    finally:
+        sys.setprofile(None)
+    assert client.run(["echo", "hi"]).result(30 * SECOND).text == "hi\n"
+    client.close()
+
+
+def test_many_threads_wait_for_one_call(shared: SharedClient) -> None:
+    goes_on = threading.Event()
+
+    async def work(_: Client) -> str:
+        await asyncio.to_thread(goes_on.wait)
+        return "done"
+
+    pending, results = shared.do(work), []
+    threads = [threading.Thread(target=lambda: results.append(pending.result())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    with pytest.raises(TimeoutError):
+        pending.result(timeout=0)
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    assert results == ["done"] * 8

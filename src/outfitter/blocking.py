@@ -401,8 +401,8 @@ class Background:
     def __init__(self, context: AbstractAsyncContextManager[Client]) -> None:
         self._context = context
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._opened: _Answer[Client] = _Answer()
-        self._over: _Answer[None] = _Answer()
+        self._opened: ThreadAnswer[Client] = ThreadAnswer()
+        self._over: ThreadAnswer[None] = ThreadAnswer()
         self._stopping = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self.closed = False
@@ -572,7 +572,7 @@ class _Call(Generic[T]):
         work: Callable[[], Coroutine[Any, Any, T]],
         undo: Callable[[T], object] | None,
     ) -> None:
-        self.answer: _Answer[T] = _Answer()
+        self.answer: ThreadAnswer[T] = ThreadAnswer()
         self._background = background
         self._work = work
         self._undo = undo
@@ -619,8 +619,8 @@ class _Call(Generic[T]):
             self.answer.set(task.result())
 
 
-class _Answer(Generic[T]):
-    """The result of a call: one thread waits for it, and the background thread sets it.
+class ThreadAnswer(Generic[T]):
+    """The result of a call: other threads wait for it, and the background thread sets it.
 
     This is not a Future: Ctrl-C inside the Condition of a Future may leave it locked and block the background
     thread.
@@ -647,7 +647,8 @@ class _Answer(Generic[T]):
         """Returns when the result is set, or when the time is up."""
         deadline = time.monotonic() + seconds
         while not self.done and (left := deadline - time.monotonic()) > 0:
-            self._pending.acquire(timeout=min(left, _LOOK_SECONDS))
+            if self._pending.acquire(timeout=min(left, _LOOK_SECONDS)):
+                self._pending.release()  # the next one may wait, too
 
     def get(self) -> T:
         if self.error is not None:

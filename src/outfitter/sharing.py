@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from .blocking import FORKED
+from .blocking import FORKED, ThreadAnswer
 from .client.files import Files
 from .environments.file import LOCAL
 from .errors import Refused, SessionExpired
@@ -43,6 +44,8 @@ class Pending(Generic[T]):
         self._future = future
         self._thread = thread  # where the call is under way
         self._pid = os.getpid()
+        # Not the future's own wait, in which Ctrl-C may block the thread.
+        self._over: ThreadAnswer[None] = ThreadAnswer()
 
     def __await__(self) -> Generator[Any, None, T]:
         self._check_reach()
@@ -60,9 +63,12 @@ class Pending(Generic[T]):
         client and in `do`, where it would wait for itself: await it there.
         """
         self._check_reach()
-        if not self._future.done():
+        if not self._over.done:
             _refuse_on(self._thread)
-        return self._future.result(timeout)
+        self._over.wait(math.inf if timeout is None else timeout)
+        if not self._over.done:
+            raise TimeoutError
+        return self._future.result()
 
     def cancel(self) -> None:
         """Cancels the call.
@@ -78,8 +84,12 @@ class Pending(Generic[T]):
 
     def _check_reach(self) -> None:
         """Raises SessionExpired in a fork, which has no thread that could ever set the result."""
-        if os.getpid() != self._pid and not self._future.done():
+        if os.getpid() != self._pid and not self._over.done:
             raise SessionExpired(FORKED)
+
+    def _end(self, _: object) -> None:
+        """On the thread."""
+        self._over.set(None)
 
 
 def _shared(
@@ -223,7 +233,8 @@ class SharedClient:
                 return
             self._closed = True
             ending = self._begin(None)
-            ending._future.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
+            stop = self._loop.stop
+            self._loop.call_soon_threadsafe(ending._future.add_done_callback, lambda _: stop())
         ending.result()  # after Ctrl-C the thread goes on: others may wait for their calls
         self._thread.join()
 
@@ -241,7 +252,10 @@ class SharedClient:
     def _begin(self, work: Callable[[Client], Coroutine[Any, Any, T]] | None) -> Pending[Any]:
         told = self._end() if work is None else self._do(work)
         try:
-            return Pending(asyncio.run_coroutine_threadsafe(told, self._loop), self._thread)
+            future = asyncio.run_coroutine_threadsafe(told, self._loop)
+            pending = Pending(future, self._thread)
+            self._loop.call_soon_threadsafe(future.add_done_callback, pending._end)
+            return pending
         except RuntimeError:  # the handler of a signal has closed the client just now
             told.close()
             raise self._gone() from None
