@@ -670,3 +670,14 @@ def test_commands_that_are_started_and_forgotten_leave_the_client_usable() -> No
             assert (await client.run(["echo", "hi"])).text == "hi\n"
 
     asyncio.run(asyncio.wait_for(main(), 30 * SECOND))
+
+
+def test_client_of_another_loop_says_so() -> None:
+    """Nothing would ever wake who waits in this one."""
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        client = first.run(outfitter.open_local())
+        for work in (client.run(["true"]), client.files.exists("/"), client.aclose()):
+            with pytest.raises(outfitter.OutfitterError, match="another asyncio loop"):
+                second.run(work)
+        assert first.run(client.run(["echo", "hi"])).text == "hi\n"
+        first.run(client.aclose())

@@ -20,6 +20,7 @@ from ..errors import (
     InvalidParams,
     Malformed,
     OutfitterError,
+    Refused,
     SessionExpired,
     SettingInvalid,
 )
@@ -185,12 +186,21 @@ class RemoteSession:
 
     async def aclose(self) -> None:
         """Ends what this client started and still runs, except kept processes, and the connection."""
+        self._check_loop()
         try:
             await self._aclose()
         finally:  # also when that is cancelled
             self.link.shut(leave=self._leaves)
             if self._closed is not None:
                 self._closed()
+
+    def _check_loop(self) -> None:
+        """Raises Refused in another loop than ours: nothing would ever wake who waits there."""
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise Refused(
+                "this client belongs to another asyncio loop: make one in each, or use outfitter.shared(), "
+                "which any loop may call"
+            )
 
     @property
     def _leaves(self) -> bool:
@@ -234,6 +244,7 @@ class RemoteSession:
 
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
         """See `Client.call`."""
+        self._check_loop()
         if self._closing and self.link.failure is None:  # what it began now, nobody would end
             raise SessionExpired(CLIENT_CLOSED)
         # An answer may stand behind output that nobody takes: while a call waits for one, more is read.
