@@ -441,7 +441,7 @@ class Transcript(BlockingTranscript):
 
     @property
     def closed(self) -> bool:
-        """Whether all output has come."""
+        """Whether no more comes: all output is there, an error has ended it, or `close` was called."""
         return self._wrapped.closed
 
     wait = blocking(AsyncTranscript.wait)

@@ -44,7 +44,7 @@ class Transcript:
 
     @property
     def closed(self) -> bool:
-        """Whether all output has come."""
+        """Whether no more comes: all output is there, an error has ended it, or `close` was called."""
         return self._following.done()
 
     def text(self) -> str:
@@ -80,7 +80,7 @@ class Transcript:
         """
         await asyncio.wait([self._following], timeout=seconds)
         self._check()
-        return self.closed
+        return self.closed and not self._following.cancelled()
 
     async def find(self, strings: Sequence[str], seconds: float | None = None) -> str | None:
         """Waits until the text that is not taken yet contains one of these; returns which.
