@@ -321,6 +321,34 @@ def test_session_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> No
             sessions.find("codex", "local", ident, "/work")
 
 
+def test_session_of_an_older_version_is_one(tmp_path: Path) -> None:
+    sessions = AgentSessions({"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    sessions.add(session("a", 1.0))
+    [path] = (tmp_path / "outfitter" / "agents").iterdir()
+    told = json.loads(path.read_text())
+    del told["add_dirs"]
+    path.write_text(json.dumps(told))
+    assert sessions.find("codex", "local", "a", "/work") == session("a", 1.0)
+
+
+def test_resume_has_the_directories_of_its_launch_and_no_others(user: User) -> None:
+    program = user.home / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho \'{"type": "thread.started", "thread_id": "t"}\'; echo "$@"\n')
+    program.chmod(0o755)
+
+    def launched(*words: str) -> subprocess.CompletedProcess[bytes]:
+        path = {"PATH": f"{program.parent}:/usr/bin:/bin"}
+        return user.run("agent", "run", "codex", *words, "--", "go", env=path)
+
+    assert launched("--add-dir", "/one", "--add-dir", "/two").returncode == 0
+    again = launched("--kind", "resume").stdout.decode().splitlines()[1]
+    assert again == "exec --json --sandbox workspace-write --add-dir /one --add-dir /two resume -- t go"
+    wider = launched("--kind", "resume", "--add-dir", "/")
+    assert (wider.returncode, wider.stdout) == (125, b"")
+    assert b"had sandbox=workspace-write, add-dir=/one, add-dir=/two; this one has" in wider.stderr
+
+
 # Integrations
 
 

@@ -112,10 +112,18 @@ def test_guards_see_what_a_person_adds() -> None:
         ("codex", ("--yolo",)),
         ("codex", ("-a", "never")),
         ("codex", ("--sandbox", "danger-full-access")),
+        ("codex", ("--add-dir", "/")),
+        ("codex", ("-C/",)),
+        ("codex", ("--profile", "wide")),
+        ("codex", ("--ignore-rules",)),
         ("claude", ("--permission-mode", "bypassPermissions")),
         ("claude", ("--permission-mode=bypassPermissions",)),
         ("claude", ("--allowed-tools=Read", "--allowedTools", "Bash")),
+        ("claude", ("--add-dir=/",)),
+        ("claude", ("--settings", '{"permissions": {"allow": ["Bash"]}}')),
         ("gemini", ("--approval-mode=yolo",)),
+        ("gemini", ("--yolo=true",)),
+        ("gemini", ("--include-directories", "/")),
     ],
 )
 def test_guards_see_it_however_it_is_written(name: str, args: tuple[str, ...]) -> None:
@@ -123,6 +131,23 @@ def test_guards_see_it_however_it_is_written(name: str, args: tuple[str, ...]) -
     plain, more = Task("do", cwd="/work"), Task("do", cwd="/work", args=args)
     said = one.guards(one.argv("resume", more))
     assert one.guards(one.argv("resume", plain)) != said
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("claude", "--allowedTools"), ("claude", "--add-dir"), ("gemini", "--allowed-tools")]
+)
+def test_guards_see_every_word_of_a_list(name: str, option: str) -> None:
+    # Each of these agents takes all words up to the next option.
+    one = backend(name)
+
+    def said(*words: str) -> tuple[str, ...]:
+        return one.guards(one.argv("resume", Task("do", cwd="/work", args=(option, *words))))
+
+    assert [value for value in said("a", "b", "--debug", "c") if value.startswith(option)] == [
+        f"{option}=a",
+        f"{option}=b",
+    ]
+    assert said("a") != said("a", "b")
 
 
 @pytest.mark.parametrize("name", ["codex", "claude"])

@@ -82,20 +82,28 @@ class Backend:
         return []
 
 
-def options(argv: Sequence[str], *names: str) -> list[str]:
+def options(argv: Sequence[str], *names: str, many: bool = False) -> list[str]:
     """Every value of an option in a command line: the word behind it, what is behind `=`, or the rest of a
-    word that begins with its letter. An option that is there twice may mean its last value, or both."""
+    word that begins with its letter. An option that is there twice may mean its last value, or both. One that
+    takes `many` values has all words up to the next option."""
     found = []
     words = before_prompt(argv)
     for place, word in enumerate(words):
         if word in names:
-            found.append("".join(words[place + 1 : place + 2]))
+            found += _values(words[place + 1 :]) if many else ["".join(words[place + 1 : place + 2])]
         for name in names:
             if name.startswith("--") and word.startswith(f"{name}="):
                 found.append(word[len(name) + 1 :])
+                found += _values(words[place + 1 :]) if many else []
             elif not name.startswith("--") and word.startswith(name) and word != name:
                 found.append(word[len(name) :].removeprefix("="))
     return found
+
+
+def _values(words: Sequence[str]) -> list[str]:
+    """The words before the next option."""
+    ends = [place for place, word in enumerate(words) if word.startswith("-")]
+    return list(words[: ends[0]] if ends else words)
 
 
 def before_prompt(argv: Sequence[str]) -> Sequence[str]:

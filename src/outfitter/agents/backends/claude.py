@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 # Its own words for how much it may do without asking.
 _MODES = {READ_ONLY: "plan", WORKSPACE_WRITE: "acceptEdits", FULL_ACCESS: "bypassPermissions"}
 _BYPASSES = ("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions")
-_TOOLS = ("--allowedTools", "--allowed-tools"), ("--disallowedTools", "--disallowed-tools")
+# What it may use or touch without asking: each takes a list.
+_LISTS = (
+    *(("--allowedTools", "--allowed-tools"), ("--disallowedTools", "--disallowed-tools")),
+    *(("--tools",), ("--add-dir",)),
+)
+# Settings have permissions among them.
+_SETTINGS = "--settings", "--setting-sources", "--permission-prompt-tool"
 
 
 class ClaudeCode(Backend):
@@ -37,8 +43,10 @@ class ClaudeCode(Backend):
 
     def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
         said = [f"mode={value}" for value in options(argv, "--permission-mode")]
-        for names in _TOOLS:
-            said += [f"{names[0]}={value}" for value in options(argv, *names)]
+        for names in _LISTS:
+            said += [f"{names[0]}={value}" for value in options(argv, *names, many=True)]
+        for name in _SETTINGS:
+            said += [f"{name}={value}" for value in options(argv, name)]
         return tuple(said + [word for word in before_prompt(argv) if word in _BYPASSES])
 
     def session(self, event: Mapping[str, object]) -> str | None:

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
     from .base import Task
 
-_BYPASSES = ("--dangerously-bypass-approvals-and-sandbox", "--yolo", "--approve-for-me")
+_BYPASSES = (
+    *("--dangerously-bypass-approvals-and-sandbox", "--yolo", "--approve-for-me"),
+    *("--ignore-rules", "--ignore-user-config"),
+)
 
 
 class CodexCli(Backend):
@@ -52,6 +55,10 @@ class CodexCli(Backend):
     def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
         said = [f"sandbox={value}" for value in options(argv, "--sandbox", "-s")]
         said += [f"approval={value}" for value in options(argv, "--ask-for-approval", "-a")]
+        # Where it may write; and a file of settings, the sandbox's among them.
+        said += [f"add-dir={value}" for value in options(argv, "--add-dir")]
+        said += [f"cd={value}" for value in options(argv, "--cd", "-C")]
+        said += [f"profile={value}" for value in options(argv, "--profile", "-p")]
         config = options(argv, "--config", "-c")
         said += [f"config={value}" for value in config if value.lstrip().startswith(("sandbox", "approval"))]
         return tuple(said + [word for word in before_prompt(argv) if word in _BYPASSES])

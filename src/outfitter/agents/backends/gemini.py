@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from .base import Task
 
+_WORDS = ("-y", "--yolo", "-s", "--sandbox", "--no-sandbox", "--skip-trust")
+# What it may use or touch without asking: each takes a list.
+_LISTS = ("--policy", "--admin-policy", "--allowed-tools", "--include-directories")
 _MODES = {READ_ONLY: "plan", WORKSPACE_WRITE: "auto_edit", FULL_ACCESS: "yolo"}
 
 
@@ -35,7 +38,9 @@ class GeminiCli(Backend):
 
     def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
         said = [f"mode={value}" for value in options(argv, "--approval-mode")]
-        return tuple(said + [word for word in argv if word in ("-y", "--yolo", "-s", "--sandbox")])
+        for name in _LISTS:
+            said += [f"{name}={value}" for value in options(argv, name, many=True)]
+        return tuple(said + [word for word in argv if word.partition("=")[0] in _WORDS])
 
     def session(self, event: Mapping[str, object]) -> str | None:
         return text_or_none(event.get("session_id")) if event.get("type") == "init" else None

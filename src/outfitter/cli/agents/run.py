@@ -105,12 +105,13 @@ class _Launch:
     def _task(self, cwd: str, known: AgentSession | None) -> Task:
         flags = self._flags
         sandbox = flags["sandbox"] or (WORKSPACE_WRITE if known is None else known.sandbox)
+        add_dirs = flags["add_dir"] or (() if known is None else known.add_dirs)
         session = flags["session"] or ("" if known is None else known.session)
         return Task(
             self._prompt,
             cwd=cwd,
             model=flags["model"],
-            add_dirs=flags["add_dir"],
+            add_dirs=add_dirs,
             sandbox=sandbox,
             session=session,
             home=flags["home"],
@@ -163,6 +164,7 @@ class _Launch:
                     task.sandbox,
                     spec.guards,
                     time.time(),
+                    task.add_dirs,
                 )
             )
         except OutfitterError as error:

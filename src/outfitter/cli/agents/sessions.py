@@ -36,6 +36,7 @@ class AgentSession:
     sandbox: str
     guards: tuple[str, ...]
     started: float
+    add_dirs: tuple[str, ...] = ()
 
 
 class AgentSessions:
@@ -83,7 +84,8 @@ class AgentSessions:
         try:
             with open(path, encoding="utf-8") as file:
                 told = json.load(file)
-            return AgentSession(**{**told, "guards": tuple(told["guards"])})
+            lists = {"guards": tuple(told["guards"]), "add_dirs": tuple(told.get("add_dirs", ()))}
+            return AgentSession(**{**told, **lists})
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
