@@ -40,6 +40,25 @@ def test_output_that_finds_no_room_is_told(words: tuple[str, ...], unbuffered: s
     assert popen.stderr.read() == b"outfitter: cannot write the output: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("agent", "run", "codex", "--dry-run", "--", "go"), 125),
+        (("contract", "check"), 1),
+        (("config", "show"), 1),
+        (("serve", "--listen", "unix:socket"), 1),
+        (("serve", "--listen", "ws://127.0.0.1:0", "--audit", "log"), 1),
+    ],
+    ids=lambda words: " ".join(words[:2]) if isinstance(words, tuple) else None,
+)
+def test_directory_that_is_gone_is_told(words: tuple[str, ...], status: int, tmp_path: Path) -> None:
+    line = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+    shell = ["sh", "-c", line, "sh", sys.executable, "-m", "outfitter", *words]
+    ran = subprocess.run(shell, cwd=tmp_path, env=environment(tmp_path), capture_output=True, timeout=SECONDS)
+    told = b"outfitter: the current directory no longer exists: change to another one\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (status, b"", told)
+
+
 # Starts a program as a parent does that wants to hear nothing of its children.
 IGNORING = """
 import os, signal, sys

@@ -16,6 +16,9 @@ def main() -> int:
     try:
         status = _main()
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and _is_nowhere():
+            print("outfitter: the current directory no longer exists: change to another one", file=sys.stderr)
+            return 1
         from errno import EDQUOT, EFBIG, ENOSPC, EPIPE
 
         if error.errno not in (ENOSPC, EDQUOT, EFBIG, EPIPE) or error.filename is not None:
@@ -27,6 +30,14 @@ def main() -> int:
     except OSError as error:
         return _cannot_write(error)
     return status
+
+
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False
 
 
 def _cannot_write(error: OSError) -> int:

@@ -26,6 +26,7 @@ from ..records import Records
 from ..run import follow
 from ..statuses import NOT_STARTED, not_started
 from ..target import named, reach
+from ..wishes import from_here
 from .contracts import read
 from .sessions import AgentSession, AgentSessions
 
@@ -62,7 +63,7 @@ class _Launch:
         contract = self._contract()
         async with reach(self._target, summaries=False) as client:
             await base.agree(client, self._target, None, compare=False)
-            cwd = base.directory(client, self._target, flags["cwd"]) or os.getcwd()
+            cwd = base.directory(client, self._target, flags["cwd"]) or from_here(None)
             known = None
             if flags["kind"] == "resume":
                 known = self._sessions.find(self._backend.name, self._target.on, flags["session"] or "", cwd)
@@ -88,14 +89,15 @@ class _Launch:
         where it sets what nobody has allowed."""
         if self._flags["contract"] is not None:
             return read(self._flags["contract"])
-        if find_project_file(os.getcwd()) is None:
+        here = from_here(None)
+        if find_project_file(here) is None:
             return DEFAULT
         found = read(None)
         given = found.baseline(found.kind(self._flags["kind"]), self._backend.name)
         names = [name for name, value in given.items() if not is_harmless(name, value, "set")]
         if names:
             ours = contract_of("launcher", inherited.load())
-            if grant := ours.project_awaits(ours.settings(os.getcwd())):
+            if grant := ours.project_awaits(ours.settings(here)):
                 raise SettingInvalid(
                     f"the project's contract would set {', '.join(names)} for the agent: to see how, and to "
                     f"allow it, type: {grant}"
