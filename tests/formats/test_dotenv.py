@@ -74,6 +74,9 @@ def test_what_is_clear_is_read(line: str, value: str, dialect: str) -> None:
         ('A="x ${B} $(touch ran)"', "x ${B} $(touch ran)"),
         ('A="$1"', "$1"),
         ("A=p$!x", "p$!x"),
+        ('A=-Dname="a b"', '-Dname="a b"'),
+        ("A=x'y'z", "x'y'z"),
+        ("A='C:\\dir\\'", "C:\\dir\\"),
     ],
 )
 def test_what_readers_read_differently_is_refused_unless_a_dialect_is_chosen(line: str, value: str) -> None:
@@ -97,6 +100,8 @@ def test_what_readers_read_differently_is_refused_unless_a_dialect_is_chosen(lin
         "export =x",
         "unset A B=x",
         "A=abc#def",
+        "A=#ff0000",
+        "A=# comment",
         "A=`cmd`",
         'A="x',
         "A='x",

@@ -178,12 +178,13 @@ class _File(CharacterReader):
         return value
 
     def _unquoted(self) -> str:
+        before = self._text[self._at - 1]  # the `=`, or a blank
         rest = self._rest()
         self._to_line_end()
         value = rest
         for place, mark in enumerate(rest):
             if mark == "#":
-                if place and rest[place - 1] not in _BLANKS:
+                if (rest[place - 1] if place else before) not in _BLANKS:
                     raise WrongLine("some programs start a comment at the `#`: put the value in quotes")
                 value = rest[:place]
                 break
@@ -192,6 +193,8 @@ class _File(CharacterReader):
             raise WrongLine("a `\\` at the end does not continue a line: put the value in quotes")
         if self._strict and "\\" in value:
             raise WrongLine(f"some programs remove a `\\`: put the value in single quotes, {_CHOOSE}")
+        if self._strict and any(value.count(quote) > 1 for quote in "'\""):
+            raise WrongLine(f"some programs remove quotes inside of a value: put it all in quotes, {_CHOOSE}")
         return self._replaced(value)
 
     def _literal(self) -> str:
@@ -201,6 +204,8 @@ class _File(CharacterReader):
             raise WrongLine(f"some programs replace ${{NAME}} even here: write what it stands for, {_CHOOSE}")
         if self._strict and "\\\\" in value:
             raise WrongLine(f"some programs read `\\\\` as one, others as two: write it otherwise, {_CHOOSE}")
+        if self._strict and value.endswith("\\"):
+            raise WrongLine(f"to some programs `\\'` does not end the value: write it otherwise, {_CHOOSE}")
         return value
 
     def _replaced(self, text: str) -> str:
