@@ -112,6 +112,26 @@ def test_pyenvs_versions_may_be_several_and_short(machine: Machine) -> None:
     assert machine.folders(".python-version", "system") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "root"),
+    [
+        (".python-version", "3.9.1\nsystem\n3.11.2\n", ".pyenv/versions"),
+        (".tool-versions", "python 3.9.1 system 3.11.2\n", ".asdf/installs/python"),
+    ],
+)
+def test_versions_behind_the_systems_come_behind_it(
+    machine: Machine, name: str, text: str, root: str
+) -> None:
+    # `pyenv which python3` is /usr/bin/python3 with `system` first.
+    machine.install(f"{root}/3.9.1", f"{root}/3.11.2")
+    result = machine.resolve(name, text)
+    assert [(one.op, one.values) for one in result.operations] == [
+        ("prepend", (f"{machine.home}/{root}/3.9.1/bin",)),
+        ("append", (f"{machine.home}/{root}/3.11.2/bin",)),
+    ]
+    assert result.own
+
+
 def test_a_version_that_is_not_installed_is_missing(machine: Machine) -> None:
     machine.install(".pyenv/versions/3.9.1", ".rbenv/versions/3.1.0", ".nodenv/versions/20.1.0")
     assert machine.missing(".python-version", "3.9.1 3.12\n") == (

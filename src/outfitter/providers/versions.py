@@ -37,13 +37,15 @@ _ALIASES = 10  # one may stand for another; nvm gives up at a circle, too
 class _Found:
     """What a version file comes to. Without a manager nobody minds the file; `missing` are not installed.
 
-    `wrong` is what its manager would not take, and what to write instead.
+    `behind` are folders of versions behind `system`: what the system has comes first. `wrong` is what its
+    manager would not take, and what to write instead.
     """
 
     manager: str = ""
     folders: Sequence[str] = ()
     missing: Sequence[str] = ()  # each with what installs it
     _: KW_ONLY
+    behind: Sequence[str] = ()
     wrong: str = ""
     line: int = 1
     values: Mapping[str, str] = EMPTY
@@ -97,6 +99,8 @@ class Versions(ReadsFiles):
                 origins.update(dict.fromkeys(one.values, origin))
                 if one.folders:
                     operations.append(Operation("PATH", "prepend", tuple(one.folders), origin))
+                if one.behind:
+                    operations.append(Operation("PATH", "append", tuple(one.behind), origin))
         if not managers:
             note = f"no installed version manager reads {', '.join(unmanaged) or 'it'}"
             return Resolution("not-applicable", note=note, watch=watch)
@@ -153,12 +157,14 @@ def _pyenv(here: _Managers, text: str) -> list[_Found] | None:
     return _of_words("pyenv", here.pyenv, words, "python-")
 
 
-def _of_words(manager: str, place: str, words: Sequence[str], prefix: str) -> list[_Found] | None:
-    folder = os.path.join(place, "versions")
+def _of_words(manager: str, root: str, words: Sequence[str], prefix: str) -> list[_Found] | None:
+    folder = os.path.join(root, "versions")
     if not os.path.isdir(folder):
         return None
-    folders, missing = [], []
-    for word in words:
+    folders: list[str] = []
+    behind: list[str] = []
+    missing = []
+    for place, word in enumerate(words):
         if word == "system":
             continue
         bare = word.removeprefix(prefix)
@@ -168,10 +174,10 @@ def _of_words(manager: str, place: str, words: Sequence[str], prefix: str) -> li
         if not path and manager == "pyenv" and _plain(bare):
             path = _newest(folder, [name for name in names(folder) if name.startswith(f"{bare}.")])
         if path:
-            folders.append(os.path.join(path, "bin"))
+            (behind if "system" in words[:place] else folders).append(os.path.join(path, "bin"))
         else:
             missing.append(f"{manager} {word}: {_how_to_have(manager, word)}")
-    return [_Found(manager, folders, missing, watch=(folder, *folders))]
+    return [_Found(manager, folders, missing, behind=behind, watch=(folder, *folders, *behind))]
 
 
 def _how_to_have(manager: str, word: str) -> str:
@@ -323,8 +329,10 @@ def _asdf(here: _Managers, text: str) -> list[_Found] | None:
             instead = f": write `{wanted}`, if that is the plugin" if wanted not in ("", "..") else ""
             found.append(_Found("asdf", missing=[f"{tool} is no name of a plugin{instead}"], line=number))
             continue
-        folders, missing = [], []
-        for version in versions:
+        folders: list[str] = []
+        behind: list[str] = []
+        missing = []
+        for place, version in enumerate(versions):
             if version == "system":
                 continue
             if version.startswith("path:"):
@@ -338,14 +346,14 @@ def _asdf(here: _Managers, text: str) -> list[_Found] | None:
                 missing.append(f"{tool} {version}: `{install}`")
                 continue
             # Without a word from its plugin, programs are in `bin`.
-            folders.append(os.path.join(path, "bin"))
+            (behind if "system" in versions[:place] else folders).append(os.path.join(path, "bin"))
         hooks = [
             Lost("hook", f"{name} of asdf's plugin {tool}", "session")
             for name in ("exec-env", "list-bin-paths")
             if os.path.exists(os.path.join(plugins, tool, "bin", name))
         ]
-        watch = (os.path.join(installs, tool), *folders)
-        found.append(_Found("asdf", folders, missing, line=number, lost=hooks, watch=watch))
+        watch = (os.path.join(installs, tool), *folders, *behind)
+        found.append(_Found("asdf", folders, missing, behind=behind, line=number, lost=hooks, watch=watch))
     return found
 
 
