@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,7 +17,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import outfitter
-from tests.support.machine import children, command, public_folder, status, wait_until
+from outfitter.host import keyring
+from tests.support.machine import KEYRING, children, command, public_folder, status, wait_until
 from tests.support.networks import network
 from tests.support.origin import origin
 from tests.support.relays import meeting
@@ -37,8 +38,11 @@ def run(wire: Wire, process: str, argv: list[str]) -> bytes:
 
 
 @contextmanager
-def serving(*args: str, site: Path | None = None, **env: str) -> Iterator[tuple[Wire, Path]]:
-    """A server and a folder for every user; `site` is a copy of Outfitter of the test's own."""
+def serving(
+    *args: str, site: Path | None = None, first: Callable[[], object] | None = None, **env: str
+) -> Iterator[tuple[Wire, Path]]:
+    """A server and a folder for every user; `site` is a copy of Outfitter of the test's own. `first` is done
+    in the server's process before it begins."""
     with public_folder() as folder:
         python, shared = installed()
         popen = subprocess.Popen(
@@ -53,6 +57,7 @@ def serving(*args: str, site: Path | None = None, **env: str) -> Iterator[tuple[
             cwd="/root",
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            preexec_fn=first,
         )
         try:
             assert popen.stdout is not None
@@ -91,6 +96,19 @@ def test_commands_terminals_and_files_are_the_other_users() -> None:
         assert (own.stat().st_uid, own.read_bytes()) == (NOBODY, b"x")
         found = wire.call("fs/search", {"path": folder.as_uri(), "pattern": "x"})
         assert [match["path"] for match in found["matches"]] == [own.as_uri()]
+
+
+@KEYRING
+def test_commands_do_not_have_the_keys_of_roots_login() -> None:
+    def log_in() -> None:
+        keyring._call(1, keyring._JOIN_SESSION, None)
+        keyring._call(0, b"user", b"outfitter:test:root", b"secret", 6, -3)  # into the session's
+
+    with serving("--run-as", "nobody", first=log_in) as (wire, _):
+        # Those that a process may see.
+        seen = run(wire, "keys", ["cat", "/proc/keys"])
+        assert b"_ses" in seen
+        assert b"outfitter:test:root" not in seen
 
 
 # Tries to end each process whose number it is given, and each of its threads, until its stdin ends.

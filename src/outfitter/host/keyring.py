@@ -7,15 +7,16 @@ the calls: then nothing is kept.
 
 from __future__ import annotations
 
+import errno
 import os
 
 from ..system import LINUX
 
 # What one key may hold: a user may have 20,000 bytes in all his keys, by default.
 LARGEST = 8 << 10
-_NUMBERS = {"x86_64": (248, 250), "aarch64": (217, 219)}  # add_key, keyctl
+_NUMBERS = {"x86_64": (248, 250), "aarch64": (217, 219), "riscv64": (217, 219)}  # add_key, keyctl
 _PROCESS_KEYRING, _USER_KEYRING = -2, -4
-_SETPERM, _UNLINK, _LINK, _SEARCH, _READ, _SET_TIMEOUT = 5, 9, 8, 10, 11, 15
+_JOIN_SESSION, _SETPERM, _UNLINK, _LINK, _SEARCH, _READ, _SET_TIMEOUT = 1, 5, 9, 8, 10, 11, 15
 # Whoever has it in a keyring: everything. The user: view, read, search. Nobody else.
 _PERMISSIONS = 0x3F0B0000
 
@@ -60,10 +61,19 @@ def forget(name: str) -> None:
         pass
 
 
+def leave_session() -> None:
+    """Gives this thread, and what it starts, an empty keyring in place of that of the login: a process has
+    what is in there whoever it becomes. Raises OSError."""
+    try:
+        _call(1, _JOIN_SESSION, None)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):  # nobody here can use keyrings
+            raise
+
+
 def _call(which: int, *args: object) -> int:
     """add_key(2) or keyctl(2). Raises OSError."""
     import ctypes
-    import errno
 
     numbers = _NUMBERS.get(os.uname().machine) if LINUX else None
     if numbers is None:
