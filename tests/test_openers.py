@@ -1,4 +1,4 @@
-"""Folders for one user alone, whatever the umask."""
+"""Files that are files, and folders for one user alone, whatever the umask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.openers import private_folder
+from outfitter.openers import plain_file, private_folder
+from tests.support.machine import terminal
 
 # Each makes something in the state of a user who had none.
 FIRST = {
@@ -50,3 +51,15 @@ def test_a_file_in_its_place_is_no_folder(tmp_path: Path) -> None:
         private_folder(str(tmp_path / "a"))
     with pytest.raises(NotADirectoryError):
         private_folder(str(tmp_path / "a" / "b"))
+
+
+def test_nobody_waits_for_a_terminal_in_the_place_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    with terminal() as name:
+        path.symlink_to(name)
+        with pytest.raises(OSError, match="It is a device, not a file"):
+            plain_file(str(path), os.O_RDONLY)
+    path.unlink()
+    path.symlink_to("/dev/null")
+    with open(path, opener=plain_file) as file:
+        assert file.read() == ""

@@ -15,13 +15,19 @@ def at_once(path: str, flags: int) -> int:
     return fd
 
 
-def no_pipe(path: str, flags: int) -> int:
-    """Opens a file of a fixed name. Raises OSError if a pipe is in its place."""
+def plain_file(path: str, flags: int) -> int:
+    """Opens a file of a fixed name. Raises OSError if a pipe or a device is in its place: a terminal would
+    wait for somebody to type. `/dev/null` is an empty file."""
     fd = at_once(path, flags)
-    if stat.S_ISFIFO(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "It is a pipe, not a file", path)
-    return fd
+    found = os.fstat(fd)
+    if stat.S_ISFIFO(found.st_mode):
+        what = "pipe"
+    elif stat.S_ISCHR(found.st_mode) and not os.path.samestat(found, os.stat(os.devnull)):
+        what = "device"
+    else:
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, f"It is a {what}, not a file", path)
 
 
 def private_folder(path: str) -> None:

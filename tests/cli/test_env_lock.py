@@ -11,6 +11,7 @@ import pytest
 
 from outfitter.cli.env import lockfile
 from outfitter.cli.env.output import write_whole
+from tests.support.machine import terminal
 
 from .commandline import User
 from .project import FILE, SECRETS, make, words
@@ -249,7 +250,7 @@ def test_lock_may_come_through_a_pipe(user: User) -> None:
     reading, writing = os.pipe()
     with open(writing, "wb") as pipe:
         pipe.write((user.home / "outfitter.lock").read_bytes())
-    lockfile.read(f"/dev/fd/{reading}")
+    lockfile.read(f"/dev/fd/{reading}", named=True)
     os.close(reading)
 
 
@@ -276,3 +277,12 @@ def test_drift_says_what_nobody_has_allowed_here(user: User, project: Path) -> N
     done = user.run("env", "check", "--cwd", "copied")
     assert done.returncode == 1
     assert f"type: outfitter trust {copied}\n".encode() in done.stderr
+
+
+def test_what_a_project_has_in_the_place_of_its_lock_is_not_waited_for(user: User, project: Path) -> None:
+    lock = project / "outfitter.lock"
+    with terminal() as name:
+        lock.symlink_to(name)
+        done = user.run("env", "check", "--cwd", "project")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == f"outfitter: cannot read {lock}: It is a device, not a file\n"

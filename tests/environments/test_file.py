@@ -22,6 +22,7 @@ from outfitter.environments.file import (
     shown_url,
 )
 from outfitter.errors import FileInvalid, SettingInvalid
+from tests.support.machine import terminal
 from tests.support.tools import codex_binary
 
 ENTRY = '[[environments]]\nid = "a"\n'
@@ -783,6 +784,14 @@ def test_what_cannot_be_read_is_told_with_its_name(tmp_path: Path) -> None:
     os.mkfifo(path)
     remedy = "make it a readable file, or remove it"
     assert unreadable(path) == f": cannot be read: it is a pipe, not a file; {remedy}"
+    path.unlink()
+    with terminal() as name:
+        path.symlink_to(name)
+        assert unreadable(path) == f": cannot be read: it is a device, not a file; {remedy}"
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    assert unreadable(path) == ": cannot be read: it has more than 1048576 bytes; make it shorter"
     path.unlink()
     path.symlink_to(tmp_path / "gone")
     assert unreadable(path) == ": cannot be read: it is a broken symbolic link; correct or remove the link"

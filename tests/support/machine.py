@@ -164,6 +164,17 @@ def public_folder() -> Iterator[Path]:
         yield folder
 
 
+@contextmanager
+def terminal() -> Iterator[str]:
+    """The path of a terminal at which nobody types."""
+    ours, theirs = os.openpty()
+    try:
+        yield os.ttyname(theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 def leave_socket(path: Path) -> None:
     """Makes a socket of which nobody hears, also where its path is longer than a socket's may be."""
     with socket.socket(socket.AF_UNIX) as bound, TemporaryDirectory(dir="/tmp") as short:

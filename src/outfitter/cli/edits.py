@@ -7,7 +7,7 @@ import sys
 from difflib import unified_diff
 
 from ..errors import SettingInvalid
-from ..openers import no_pipe
+from ..openers import plain_file
 from ..record import record
 from .console import say
 from .env.output import emit, printable, write_whole
@@ -37,7 +37,7 @@ class Edit:
 def text_of(path: str) -> str | None:
     """The text of a file; None if there is none. Raises SettingInvalid."""
     try:
-        with open(path, "rb", opener=no_pipe) as file:
+        with open(path, "rb", opener=plain_file) as file:
             data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             raise SettingInvalid(f"{path} is larger than {_LARGEST} bytes: edit it yourself")

@@ -10,7 +10,7 @@ import os
 from ..errors import FileInvalid, SettingInvalid
 from ..formats.toml import parse
 from ..formats.tomltext import write
-from ..openers import no_pipe
+from ..openers import plain_file
 from ..places import codex_file
 from ..record import record
 
@@ -73,7 +73,7 @@ def _layers(files: list[tuple[str, str]], paths: Sequence[Sequence[str]]) -> lis
 
 def _document(path: str) -> dict[str, Any]:
     try:
-        with open(path, "rb", opener=no_pipe) as file:
+        with open(path, "rb", opener=plain_file) as file:
             data = file.read(_LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         return {}

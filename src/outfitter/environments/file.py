@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from ..errors import FileInvalid, SettingInvalid
 from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
-from ..openers import no_pipe
+from ..openers import plain_file
 from ..record import EMPTY, KW_ONLY, record
 from ..system import account_home
 from ..transport.unix import PREFIX, path_of
@@ -32,6 +32,7 @@ REMOTE = "remote"  # what the variable's environment is called
 NONE = "none"
 
 MAX_ID = 64  # characters, as the reference
+_LARGEST = 1 << 20  # bytes of the file: some thousand environments
 TIMEOUT_SECONDS = 10.0  # to connect, and again to answer `initialize`; the reference's
 
 _RELAYS = ("noise+https://", "noise+http://")
@@ -144,8 +145,8 @@ def read(path: str) -> Configuration | None:
     """The configuration in a file; None if the file does not exist. Raises FileInvalid."""
     path = os.path.abspath(path)
     try:
-        with open(path, "rb", opener=no_pipe) as file:
-            data = file.read()
+        with open(path, "rb", opener=plain_file) as file:
+            data = file.read(_LARGEST + 1)
     except FileNotFoundError:
         if not os.path.islink(path):
             return None
@@ -153,6 +154,8 @@ def read(path: str) -> Configuration | None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise _unreadable(path, reason.lower(), "make it a readable file, or remove it") from None
+    if len(data) > _LARGEST:
+        raise _unreadable(path, f"it has more than {_LARGEST} bytes", "make it shorter")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

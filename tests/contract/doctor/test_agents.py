@@ -9,6 +9,7 @@ import pytest
 from outfitter.agents.hooks import BEGIN
 from outfitter.contract.doctor.agents import MARK, ClaudeHooks, claude, claude_hooks
 from outfitter.contract.doctor.machine import Machine
+from tests.support.machine import terminal
 
 from .build import seen
 
@@ -53,3 +54,10 @@ def test_sessions_and_settings_are_found(tmp_path: Path, named: bool) -> None:
         assert now().configured
         settings.unlink()
     assert not now().configured
+
+
+def test_a_device_in_the_place_of_settings_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    with terminal() as name:
+        (tmp_path / ".claude" / "settings.json").symlink_to(name)
+        assert not claude(Machine({"HOME": str(tmp_path)}, str(tmp_path), login=False)).configured

@@ -44,7 +44,7 @@ def check(flags: Flags) -> int:
 def _drift(flags: Flags) -> tuple[str, list[Drift], tuple[str, ...]]:
     folder = asking.folder_of(flags["cwd"])
     path = lock_file(flags["file"], folder)
-    lock = read(path)
+    lock = read(path, named=flags["file"] is not None)
     contract = asking.prepared()
     ready = contract.ready(Asked(folder, {}))
     resolved = contract.environment(ready)

@@ -189,7 +189,7 @@ class _Comparison:
     def _locked(self, a: Compared, b: Compared) -> tuple[_Known, _Known]:
         from .lockfile import read
 
-        locks = {one.path: read(one.path) for one in (a, b) if one.kind == "lock"}
+        locks = {one.path: read(one.path, named=True) for one in (a, b) if one.kind == "lock"}
         comparable = True
         if len(locks) == 2:
             one, other = locks.values()

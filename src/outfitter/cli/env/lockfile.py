@@ -14,7 +14,7 @@ from ...env.redact import Secrets
 from ...errors import FileInvalid, SettingInvalid
 from ...formats.lockfile import decode
 from ...host import facts
-from ...openers import at_once
+from ...openers import at_once, plain_file
 from ...providers import inherited
 from .output import say
 from .places import project_folder
@@ -35,10 +35,11 @@ _VERSION_CHARACTERS = 200  # of the first line: more is no version
 _FILE_BYTES = 8 << 20  # larger than any environment that a command can be given
 
 
-def read(path: str) -> Lock:
-    """Raises SettingInvalid when there is none, FileInvalid when it is not one."""
+def read(path: str, *, named: bool) -> Lock:
+    """Raises SettingInvalid when there is none, FileInvalid when it is not one. A person may have `named`
+    a pipe; what lies in the project's place may be anything."""
     try:
-        with open(path, "rb", opener=at_once) as file:
+        with open(path, "rb", opener=at_once if named else plain_file) as file:
             data = file.read(_FILE_BYTES + 1)
     except FileNotFoundError:
         raise SettingInvalid(f"{path} does not exist: run `outfitter env lock` to write it") from None
@@ -55,7 +56,7 @@ def read(path: str) -> Lock:
 def salt_of(path: str) -> bytes:
     """That of the lock that is there, so that a new one differs from it only where the environment does."""
     try:
-        return read(path).salt
+        return read(path, named=False).salt
     except (SettingInvalid, FileInvalid):
         return os.urandom(locks.SHORTEST_SALT)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from shlex import quote
 
+from ...openers import plain_file
 from ...places import agent_home
 from ...record import record
 from .check import Check, Finding
@@ -63,8 +64,7 @@ def _names(folder: str) -> list[str]:
 def read_bytes(path: str) -> bytes:
     """What a file begins with; nothing if it is not there."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        with open(fd, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             return file.read(_LARGEST)
     except OSError:
         return b""
