@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outfitter.core.quotas import Sharing
 from outfitter.core.shares import Shares
 
 
@@ -56,6 +59,18 @@ def test_an_owner_with_nothing_left_is_forgotten() -> None:
     work.add("a", "a0")
     work.end("a")
     assert (work.shares.running, work.shares._running, work.shares._waiting) == (0, {}, {})
+
+
+@pytest.mark.parametrize(("several", "alone"), [(True, 4), (False, 8)])
+def test_a_principal_with_many_owners_has_its_share_and_no_more(several: bool, alone: int) -> None:
+    shares = Shares(8, 2, Sharing(several))
+    begun: list[tuple[str, int]] = []
+    for owner in [("alice", number % 5) for number in range(20)] + [("bob", 0)]:
+        shares.add(owner, partial(begun.append, owner))
+    assert [name for name, _ in begun] == ["alice"] * alone + ["bob"] * several
+    for owner in begun:  # which grows
+        shares.done(owner)
+    assert (len(begun), shares.running) == (21, 0)
 
 
 @given(

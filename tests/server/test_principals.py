@@ -9,6 +9,7 @@ import hmac
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ from outfitter.server import sessions
 from outfitter.server.server import Server
 from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import MemoryTransport, pair
-from tests.support.machine import wait_until
+from tests.support.machine import SECOND, wait_until
 from tests.support.servers import Server as RealServer
 from tests.support.servers import serving
 from tests.support.wire import Wire, start_params
@@ -272,6 +273,48 @@ def test_one_principal_cannot_run_all_processes(
         await alice.start(["/bin/sleep", "60"])
 
     run(scenario)
+
+
+@pytest.mark.parametrize("method", ["list", "walk"])
+def test_slow_files_of_one_principal_hold_up_no_other(
+    run: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """As those on a disk that does not answer: it takes all threads that it may have."""
+    slow, may_end, waiting = tmp_path / "slow", threading.Event(), threading.Semaphore(0)
+    slow.mkdir()
+    scandir = os.scandir
+
+    def stuck(path: Any) -> Any:
+        if os.fsdecode(path) == str(slow):
+            waiting.release()
+            assert may_end.wait(60 * SECOND)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", stuck)
+
+    async def scenario(shared: Shared) -> None:
+        bob = await shared.client("bob")
+        tasks = []
+        for _ in range(5):
+            alice = await shared.client("alice")
+            tasks += [asyncio.ensure_future(_look(alice, slow, method)) for _ in range(16)]
+        for _ in range(8):  # more than one of her connections may have
+            assert await asyncio.to_thread(waiting.acquire, timeout=20 * SECOND)
+        try:
+            await asyncio.wait_for(_look(bob, tmp_path / "other", method), 20 * SECOND)
+        finally:
+            may_end.set()
+            await asyncio.gather(*tasks)
+
+    (tmp_path / "other").mkdir()
+    run(scenario)
+
+
+async def _look(client: Client, folder: Path, method: str) -> None:
+    if method == "list":
+        await client.files.list(folder)
+    else:
+        await client.files.walk(folder)
 
 
 def test_output_of_one_principal_does_not_shorten_another_s(run: Callable[..., None]) -> None:

@@ -163,14 +163,20 @@ class FileWork:
         turns: Shares | None = None,
     ) -> None:
         def begin() -> None:
-            if turns is None:
-                self._workers.run(work, finished)
-            else:
-                turns.add(self, lambda: self._services.slow.run(work, finished))
+            workers = self._workers if turns is None else self._services.slow
+            shares = turns or self._services.file_turns
+            if shares is None:
+                workers.run(work, finished)
+                return
+            owner = (self._channel.principal, self)
+
+            def ended(result: Any, failure: BaseException | None) -> None:
+                shares.done(owner)
+                finished(result, failure)
+
+            shares.add(owner, lambda: workers.run(work, ended))
 
         def finished(result: Any, failure: BaseException | None) -> None:
-            if turns is not None:
-                turns.done(self)
             # First what comes of it: who waited for it may ask.
             try:
                 done(result, failure)

@@ -63,6 +63,9 @@ UPGRADE_RETURN_SECONDS = 10.0
 UPGRADE_LOOK_SECONDS = 0.005
 # File requests of one connection that run at a time: enough to keep a disk busy, and not all threads.
 FILE_WIDTH = 16
+# The same of all connections, where there are several principals: one of them alone may have half. Each takes
+# a thread, and threads take turns with the interpreter: with more, the loop would hardly have its own.
+FILE_WIDTH_TOTAL = 2 * FILE_WIDTH
 # Bytes to be written that wait for a disk, of one connection: the largest message there can be. Above this
 # it is not read on; its other requests wait then, too.
 FILE_WAITING_BYTES = 64 << 20

@@ -15,6 +15,8 @@ from .environment import Environments
 from .limits import (
     ANSWERS_TOTAL_BYTES,
     EXPLAINING,
+    FILE_WIDTH,
+    FILE_WIDTH_TOTAL,
     MATCHING_TOTAL,
     QUESTIONS_TOTAL,
     RESOLVING,
@@ -112,6 +114,7 @@ class Services:
         self._explaining: Shares | None = None
         self._slow: Workers | None = None
         self._walks: Shares | None = None
+        self._file_turns: Shares | None = None
         self._upgrades: Upgrades | None = None
         self._searching: Room | None = None
         self._settings = settings
@@ -241,8 +244,17 @@ class Services:
         if self._walks is None:
             from ..core.shares import Shares
 
-            self._walks = Shares(WALKS_TOTAL, WALKS)
+            self._walks = Shares(WALKS_TOTAL, WALKS, self.sharing)
         return self._walks
+
+    @property
+    def file_turns(self) -> Shares | None:
+        """Whose turn it is to do other file work; None where one principal has all threads for it."""
+        if self._file_turns is None and self.sharing.several:
+            from ..core.shares import Shares
+
+            self._file_turns = Shares(FILE_WIDTH_TOTAL, FILE_WIDTH, self.sharing)
+        return self._file_turns
 
     @property
     def http(self) -> Outbound:
