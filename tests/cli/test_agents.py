@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -278,6 +279,20 @@ def test_what_cannot_be_launched_is_told(user: User, words: tuple[str, ...], tol
     done = user.run("agent", "run", *words, "--", "go")
     assert (done.returncode, done.stdout) == (125, b"")
     assert told in done.stderr.decode()
+
+
+def test_a_project_s_file_that_is_none_is_neither_waited_for_nor_read_without_end(user: User) -> None:
+    path = user.home / "outfitter.toml"
+    os.mkfifo(path)
+    done = user.run("agent", "run", "codex", "--dry-run", "--", "go")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert f"cannot read {path}: It is a pipe, not a file" in done.stderr.decode()
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    done = user.run("agent", "run", "codex", "--dry-run", "--", "go")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert f"{path} is too large to be a launch contract" in done.stderr.decode()
 
 
 # Sessions

@@ -15,6 +15,7 @@ from ...env.names import SHELL_MAINTAINED, is_runtime
 from ...env.policy import CORE_NAMES
 from ...errors import SettingInvalid
 from ...formats.launchfile import PROJECT_FILE, TABLE, parse_contract
+from ...openers import at_once, plain_file
 from ...providers import inherited
 from ..console import say
 from ..env.asking import folder_of
@@ -23,6 +24,8 @@ from ..table import table
 if TYPE_CHECKING:
     from ...agents.backends.base import Backend
     from ...env.launches import LaunchContract
+
+_LARGEST = 1 << 20  # bytes of a contract that is read; a project's file has 64 KiB at most
 
 
 def read(file: str | None) -> LaunchContract:
@@ -33,12 +36,16 @@ def read(file: str | None) -> LaunchContract:
             f"no launch contract: there is no {PROJECT_FILE} here; name a file, or write one with "
             "`outfitter contract init`"
         )
+    opener = at_once if file else plain_file  # a person may name a pipe; the project's may be anything
     try:
-        with open(path, encoding="utf-8") as opened:
-            text = opened.read()
+        with open(path, "rb", opener=opener) as opened:
+            data = opened.read(_LARGEST + 1)
+        text = data.decode()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingInvalid(f"cannot read {path}: {reason}") from None
+    if len(data) > _LARGEST:
+        raise SettingInvalid(f"{path} is too large to be a launch contract")
     return parse_contract(text, path)
 
 
