@@ -30,10 +30,11 @@ class Slow(Notes):
         self.begun = threading.Event()
         self.may_answer = threading.Event()
         self.breaks = False
+        self.quick = ""  # but for this folder
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         self.begun.set()
-        assert self.may_answer.wait(30 * SECOND)
+        assert found.root == self.quick or self.may_answer.wait(30 * SECOND)
         if self.breaks:
             raise RuntimeError("a fault of the provider: hush")
         return super().resolve(found, context)
@@ -164,8 +165,9 @@ def test_what_is_not_wanted_any_more_is_not_started(place: Place, slow: Slow) ->
 class Raw:
     """A client that says only what it is told to say."""
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, principal: str | None = None) -> None:
         self.end, far = pair(loop)
+        far.principal = principal or far.principal
         self.end.receiver = self
         self._answers: dict[int, asyncio.Future[Message]] = {}
         self._loop = loop
@@ -222,6 +224,79 @@ def test_who_comes_back_for_a_session_is_answered_behind_a_start_that_nobody_wan
             assert started["result"]["processId"] == "p"
             assert news["result"]["exitCode"] == 0
             assert made.read_text() == "\n"
+        finally:
+            server.stop("the test is over")
+
+    wait_for(scenario())
+
+
+@pytest.mark.parametrize(
+    ("sessions", "also"), [(5, False), (1, True)], ids=["many at once", "the same behind others"]
+)
+def test_slow_providers_of_one_principal_hold_up_no_other(
+    place: Place, slow: Slow, sessions: int, also: bool
+) -> None:
+    slow.quick = str(place.project)
+    start = start_params("p", ["true"], cwd=place.project.as_uri(), contract={})
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, ServerSettings(several_principals=True), place.environ(), base="launcher")
+        try:
+            for number in range(sessions):
+                alice = Raw(server, loop, "alice")
+                await alice.greet()
+                for which in range(8):
+                    folder = place.project / f"slow-{number}-{which}"
+                    place.write(folder / "notes", "NOTED=2\n")
+                    alice.ask("process/start", {**start, "processId": f"{which}", "cwd": folder.as_uri()})
+                if also:
+                    alice.ask("process/start", start)
+                await alice.ask("environment/status", {})  # so all was read by now
+            await until(slow.begun)
+            bob = Raw(server, loop, "bob")
+            await bob.greet()
+            started = await asyncio.wait_for(bob.ask("process/start", start), 20 * SECOND)
+            assert started["result"]["processId"] == "p"
+        finally:
+            slow.may_answer.set()
+            server.stop("the test is over")
+
+    wait_for(scenario())
+
+
+def test_what_nobody_waits_for_any_more_is_not_asked(
+    place: Place, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "QUESTIONS", 1)
+    place.write(place.project / "next" / "notes", "NOTED=2\n")
+    place.write(place.project / "last" / "notes", "NOTED=3\n")
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, ServerSettings(), place.environ(), base="launcher")
+        try:
+            first, second = Raw(server, loop), Raw(server, loop)
+            await first.greet()
+            await second.greet()
+
+            def start(raw: Raw, name: str) -> asyncio.Future[Message]:
+                folder = place.project / name
+                return raw.ask(
+                    "process/start", start_params(name or "p", ["true"], cwd=folder.as_uri(), contract={})
+                )
+
+            for name in ("", "next", "last"):
+                start(first, name)
+            await until(slow.begun)
+            waits = [start(second, name) for name in ("", "last")]
+            await second.ask("environment/status", {})
+            first.end.close(1001, "lost")
+            slow.may_answer.set()
+            for answer in waits:
+                assert "result" in await answer
+            assert slow.asked == [str(place.project), str(place.project / "last")]
+            assert server.services.asking._waiting == {}
         finally:
             server.stop("the test is over")
 

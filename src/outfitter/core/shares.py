@@ -2,7 +2,7 @@
 
 One who asks for much waits for itself; whoever asks for little waits for one piece of each other owner at
 most. Where what begins may take long, a principal with many owners has its share alone (`core.quotas`).
-Nothing is thrown away here: what was added begins, sooner or later.
+Nothing is thrown away here: what was added begins, sooner or later, unless it is taken back.
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ class Shares:
         """Calls `begin` when its turn has come, which may be now. `done` must follow it."""
         self._waiting.setdefault(owner, deque()).append(begin)
         self._start()
+
+    def drop(self, owner: Any, begin: Begin) -> None:
+        """Takes back what was added and has not begun."""
+        mine = self._waiting[owner]
+        mine.remove(begin)
+        if not mine:
+            del self._waiting[owner]
 
     def done(self, owner: Any) -> None:
         """Something of this owner has ended; others may begin."""

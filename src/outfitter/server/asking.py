@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .sessions import Sessions
 
     Then = Callable[[BaseException | None], None]
+    Owner = tuple[str, int]  # a principal, and the number of its session
 
     class Asker(Protocol):
         """What is needed of a call."""
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
         def open(self) -> bool: ...
         @property
         def session(self) -> Session: ...
-        def later(self) -> object: ...
+        @property
+        def principal(self) -> str: ...
+        def later(self, cancel: Callable[[], None] | None = None) -> object: ...
         def refuse(self, error: BaseException) -> None: ...
         def tell(self, notice: WaitingNotice) -> None: ...
 
@@ -44,9 +47,9 @@ class Asking:
         self._loop = loop
         self._sessions = sessions
         self._workers = workers
-        self._turns = Shares(QUESTIONS_TOTAL, QUESTIONS)
-        self._matching = Shares(MATCHING_TOTAL, MATCHING)
-        self._waiting: dict[object, list[Then]] = {}
+        self._turns = Shares(QUESTIONS_TOTAL, QUESTIONS, sessions.sharing)
+        self._matching = Shares(MATCHING_TOTAL, MATCHING, sessions.sharing)
+        self._waiting: dict[object, _Question] = {}
 
     def first(
         self,
@@ -64,7 +67,8 @@ class Asking:
         # Before the first command, too: what is asked ends with the server, however that ends.
         self._sessions.watchdog.ensure()
         then = self._set_aside(call, again, process_id, tell, questions.what)
-        self._ask(questions, then, call.session.number)
+        self._ask(questions, then, (call.principal, call.session.number))
+        call.later(lambda: self._unask(questions, then))
 
     def beside(
         self,
@@ -80,7 +84,7 @@ class Asking:
         it. It is not begun for a client that has gone."""
         found: list[Any] = []
         then = self._set_aside(call, lambda: use(found[0]), process_id, tell, what)
-        owner = call.session.number
+        owner = (call.principal, call.session.number)
 
         def done(result: Any, failure: BaseException | None) -> None:
             self._matching.done(owner)
@@ -117,29 +121,51 @@ class Asking:
 
         return then
 
-    def _ask(self, questions: Questions, then: Then, owner: int) -> None:
-        waiting = self._waiting.get(questions.key)
-        if waiting is not None:
-            waiting.append(then)  # somebody asks just that
-            return
-        self._waiting[questions.key] = [then]
-        # Of no session: who asked first may go while others still wait.
-        mark = self._sessions.marks.new(NO_SESSION)
+    def _ask(self, questions: Questions, then: Then, owner: Owner) -> None:
+        question = self._waiting.get(questions.key)
+        if question is None:
+            question = self._waiting[questions.key] = _Question()
+        question.thens.append(then)
+        if question.begun or owner in question.turns:
+            return  # somebody asks just that
+
+        def begin() -> None:
+            if question.begun:  # when it was another's turn
+                self._loop.call_soon(self._turns.done, owner)
+                return
+            question.begun = True
+            # Of no session: who asked first may go while others still wait.
+            mark = self._sessions.marks.new(NO_SESSION)
+            self._attend(lambda: questions.ask(mark), done, owner)
 
         def done(_: None, failure: BaseException | None) -> None:
-            for one in self._waiting.pop(questions.key):
+            for one in self._waiting.pop(questions.key).thens:
                 one(failure)
 
-        self.attended(lambda: questions.ask(mark), done, owner)
+        # Each has its own turn: who has much to ask may be far from it.
+        question.turns[owner] = begin
+        self._turns.add(owner, begin)
+
+    def _unask(self, questions: Questions, then: Then) -> None:
+        """A client that waits has gone: what nobody waits for is not asked, if it has not begun."""
+        question = self._waiting.get(questions.key)
+        if question is None or question.begun or then not in question.thens:
+            return
+        question.thens.remove(then)
+        if not question.thens:
+            del self._waiting[questions.key]
+            for owner, begin in question.turns.items():
+                self._turns.drop(owner, begin)
+        then(None)
 
     def attended(
-        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None], owner: int
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None], owner: Owner
     ) -> None:
         """Runs in a thread what waits for children of its own, when it is the turn of session `owner`."""
         self._turns.add(owner, lambda: self._attend(work, done, owner))
 
     def _attend(
-        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None], owner: int
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None], owner: Owner
     ) -> None:
         sessions = self._sessions
         ended = allocate_lock()
@@ -158,6 +184,17 @@ class Asking:
             done(result, failure)
 
         self._workers.run(run, over)
+
+
+class _Question:
+    """What is asked once for all who wait: `thens` are theirs, and `turns` what begins it, by owner."""
+
+    __slots__ = ("begun", "thens", "turns")
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.thens: list[Then] = []
+        self.turns: dict[Owner, Callable[[], None]] = {}
 
 
 class _News:

@@ -111,7 +111,7 @@ class Upgrading:
         mark = self._sessions.marks.new(NO_SESSION)
         try:
             self._sessions.watchdog.ensure()
-            self._services.asking.attended(lambda: self._check(mark), self._checked, NO_SESSION)
+            self._services.asking.attended(lambda: self._check(mark), self._checked, ("", NO_SESSION))
         except Exception as error:
             self._refuse(f"the new version cannot be asked: {type(error).__name__}")
 

@@ -68,7 +68,8 @@ def explain(call: Call, params: ResolveParams) -> ExplainResult | Later:
     )
     call.later()
     # A login shell takes its time.
-    call.services.asking.attended(lambda: ExplainResult(wait()), call.done, call.session.number)
+    owner = (call.principal, call.session.number)
+    call.services.asking.attended(lambda: ExplainResult(wait()), call.done, owner)
     return LATER
 
 
