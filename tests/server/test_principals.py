@@ -22,11 +22,12 @@ from outfitter.client.environment import EnvContract
 from outfitter.client.session import RemoteSession
 from outfitter.contract import overlays
 from outfitter.errors import OutfitterError, RequestFailed
-from outfitter.server import sessions
+from outfitter.server import outbound, sessions
 from outfitter.server.server import Server
 from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import MemoryTransport, pair
 from tests.support.machine import SECOND, wait_until
+from tests.support.rawhttp import HOLD, raw_origin
 from tests.support.servers import Server as RealServer
 from tests.support.servers import serving
 from tests.support.wire import Wire, start_params
@@ -315,6 +316,34 @@ async def _look(client: Client, folder: Path, method: str) -> None:
         await client.files.list(folder)
     else:
         await client.files.walk(folder)
+
+
+def test_bodies_of_one_principal_leave_room_for_another_s(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies that do not come to their end are held for as long as nobody gives them up."""
+    monkeypatch.setattr(outbound, "HTTP_BODIES_TOTAL_BYTES", 100)
+
+    async def scenario(shared: Shared) -> None:
+        bob, alice = await shared.client("bob"), await shared.client("alice")
+        held = asyncio.ensure_future(alice.http.request("GET", f"{origin.url}/60"))
+        bodies = shared.server.services.http._bodies
+        while bodies.held != 60:
+            await asyncio.sleep(0.01)
+        error = await failure(alice.http.request("GET", f"{origin.url}/40", timeout=20 * SECOND))
+        assert "holds as much of such bodies as it may" in str(error)
+        assert (await bob.http.request("GET", f"{origin.url}/ok")).body == b"ok"
+        held.cancel()
+        await asyncio.gather(held, return_exceptions=True)
+        while bodies.held:
+            await asyncio.sleep(0.01)
+
+    with raw_origin() as origin:
+        origin.answers["/ok"] = [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"]
+        for size in (60, 40):
+            head = b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n"
+            origin.answers[f"/{size}"] = [head + bytes(size), HOLD]
+        run(scenario)
 
 
 def test_output_of_one_principal_does_not_shorten_another_s(run: Callable[..., None]) -> None:

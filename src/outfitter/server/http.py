@@ -139,7 +139,7 @@ class _Request:
                 self._exchange.pause()
             return
         try:
-            self._outbound.hold(len(data))
+            self._outbound.hold(self._owner.principal, len(data))
             self._size += len(data)
             self._pieces.append(data)
             if self._size > HTTP_BODY_BYTES:
@@ -235,7 +235,7 @@ class _Request:
             self._timer = None
         if self._owner.streams.get(self.ident) is self:
             del self._owner.streams[self.ident]
-        self._outbound.hold(-self._size)
+        self._outbound.let_go(self._owner.principal, self._size)
         self._pieces = []
         exchange, self._exchange = self._exchange, None
         if exchange is not None:

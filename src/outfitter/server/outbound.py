@@ -38,13 +38,18 @@ class Outbound:
         shares = Shares(HTTP_RESOLVING_TOTAL, HTTP_RESOLVING)
         resolver = Resolver(Workers(loop, HTTP_RESOLVING_TOTAL), shares=shares)
         self.pool = HttpPool(loop, resolver, self.workers, rules, affinity, proxies or None)
-        self._held = 0  # bytes of bodies that are read to be answered in one message
+        self._bodies = Quota(HTTP_BODIES_TOTAL_BYTES, sharing)  # that are answered in one message
 
-    def hold(self, change: int) -> None:
+    def hold(self, principal: str, size: int) -> None:
         """Keeps count of the bodies in memory. Raises HttpFailed."""
-        if change > 0 and self._held + change > HTTP_BODIES_TOTAL_BYTES:
+        if not self._bodies.allows(principal, size):
             raise HttpFailed(
                 "failed to read http/request response body: this exec-server holds as much of such "
                 "bodies as it may; set streamResponse, or try again"
             )
-        self._held += change
+        self._bodies.take(principal, size)
+
+    def let_go(self, principal: str, size: int) -> None:
+        """A body, or what had come of it, has left."""
+        if size:
+            self._bodies.give(principal, size)
