@@ -92,8 +92,9 @@ _LONGEST = 16 << 20  # bytes that are kept so; 2,000 skills have less than one
 def _remembered(look: Callable[[Sight], DiscoverResult], key: object) -> Result:
     """In a thread."""
     global _last
-    if _last is not None and _last[0] == key and _last[1].holds():
-        return _last[2]
+    last = _last  # another thread may replace it while we look
+    if last is not None and last[0] == key and last[1].holds():
+        return last[2]
     witness = Witness()
     text = look(witness).wire()
     written = Written([text.encode() if isinstance(text, str) else b"".join(text)])
