@@ -95,9 +95,9 @@ class Between:
         return self._heard[stream].popleft()
 
     def calling(self, *, authorization: str = "may", registration: str = "r1", stream: str = "") -> Calling:
-        self._numbers += 1
+        self._numbers += 1  # names of one length: a row puts one in the place of another
         invitation = Invitation("box", registration, self._executor, "ws://unused/", authorization)
-        return Calling(invitation, stream or f"stream {self._numbers}", HARNESS, Keys(), encapsulate)
+        return Calling(invitation, stream or f"stream {self._numbers:04}", HARNESS, Keys(), encapsulate)
 
     def open(self) -> Harness:
         calling = self.calling()
