@@ -75,6 +75,10 @@ def audited(server: Server) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (server.home / "audit").read_bytes().splitlines()]
 
 
+def noted(server: Server, event: str) -> list[dict[str, Any]]:
+    return [one for one in audited(server) if one["event"] == event]
+
+
 async def pid_of(client: Client) -> int:
     [process] = await client.processes()
     return process.pid
@@ -96,6 +100,7 @@ def test_everybody_sees_their_own_and_an_operator_sees_all(shared: Server) -> No
             }
         mine = seen["alice"]
         assert (mine.operator, mine.pid, mine.version) == (False, shared.pid, outfitter.__version__)
+        assert mine.draining_since_ms is None
         [session] = mine.sessions
         assert session.session_id == alice.session_id
         assert (session.principal, session.client) == (mine.principal, "outfitter")
@@ -129,6 +134,7 @@ def test_command_of_another_does_not_exist_except_for_an_operator(shared: Server
                     await kill(bob, **params)
                 assert refused.value.data == {"error": "refused"}
             assert alive(pid)
+            whose = (await overview(alice)).principal
             with pytest.raises(RequestFailed) as refused:
                 await bob.call("server/drain", None)
             assert refused.value.data == {"error": "operator-only"}
@@ -145,6 +151,15 @@ def test_command_of_another_does_not_exist_except_for_an_operator(shared: Server
             assert await process.wait() == 137
             with pytest.raises(RequestFailed, match=f"no running command of yours has the pid {pid}"):
                 await kill(carol, pid=pid)
+        await asyncio.to_thread(wait_until, lambda: noted(shared, "killed") != [], "the audit log has it")
+        [killed] = noted(shared, "killed")
+        assert (killed["ofSession"], killed["process"], killed["pid"], killed["signal"]) == (
+            alice.session_id[:8],
+            process.process_id,
+            pid,
+            None,
+        )
+        assert killed["principal"] != killed["of"] == whose
         events = [(one["event"], one.get("method"), one.get("error")) for one in audited(shared)]
         assert events.count(("refused", "server/kill", "refused")) >= 2
         assert ("refused", "server/drain", "operator-only") in events
@@ -246,6 +261,7 @@ def test_drain_takes_no_new_sessions_and_ends_when_the_old_ones_have(way: str, s
             async with outfitter.connect(shared.url, token=CAROL, operate=True) as carol:
                 told = await carol.call("server/drain", None)
                 assert told["sessions"] == 1
+                await asyncio.to_thread(wait_until, lambda: noted(shared, "draining") != [], "it is logged")
                 assert await carol.call("server/drain", None) == told  # once is enough
         with pytest.raises(
             RequestFailed, match=r"has been draining since .*Z and takes no new sessions"

@@ -24,6 +24,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place.user(
         '[overlays.rocm]\nset = { GFX = "11" }\n[overlays.msvc]\nset = { GFX = "none", CL = "1" }\n'
         '[env]\nset = { USERS = "1", MY_TOKEN = "hush-mine" }\n'
+        '[shell_environment_policy]\nset = { POLICY_TOKEN = "hush-policy" }\n'
     )
     return place
 
@@ -184,7 +185,10 @@ def test_a_child_has_a_copy_that_goes_its_own_way(wire: Wire, place: Place, scop
     parents = run(wire, place, scope=scope)
     assert (parents["B"], "OWN" in parents, "OUTFITTER_PARENT_SCOPE" in parents) == ("1", False, False)
     told = wire.call("environment/overlay/list", {"scope": child})
-    assert (told["parent"], told["withheld"]) == (scope, ["A_TOKEN", "B", "KEPT", "MY_TOKEN"])
+    assert (told["parent"], told["withheld"]) == (
+        scope,
+        ["A_TOKEN", "B", "KEPT", "MY_TOKEN", "POLICY_TOKEN"],
+    )
 
 
 def test_named_overlays_are_chosen_by_call(wire: Wire, place: Place) -> None:
@@ -245,6 +249,8 @@ def test_fingerprints_do_not_tell_sessions_apart_that_are_the_same(
         ("event", {"scope": "s", "event": "fork"}),
         ("event", {"scope": "s", "event": "fork", "to": "s"}),
         ("event", {"scope": "s", "event": "clear", "to": "t"}),
+        ("event", {"scope": "s", "event": "clear", "unset": ["A"]}),
+        ("event", {"scope": "s", "event": "clear", "hideSecrets": True}),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(wire: Wire, method: str, params: dict[str, Any]) -> None:
@@ -304,10 +310,22 @@ def test_a_copy_has_less_than_the_user_s_configuration_gives_everybody(
 def test_what_has_a_secret_in_it_is_hidden_from_a_copy_as_well(wire: Wire, place: Place, scope: str) -> None:
     put(wire, scope, "hook:h", set={"X": "hush-x", "HEADER": "Bearer hush-x", "PLAIN": "1"}, secrets=["X"])
     put(wire, scope, "hook:i", set={"OF_BASE": "a hush-token"}, prepend={"PKG_CONFIG_PATH": ["/hush-mine/x"]})
+    put(wire, scope, "hook:j", set={"OF_POLICY": "a hush-policy"})
     event(wire, scope, "fork", to=f"{scope}/copy", hideSecrets=True)
     got = run(wire, place, scope=f"{scope}/copy")
     assert got["PLAIN"] == "1"
     assert not [name for name, value in got.items() if "hush" in value]
+
+
+def test_what_has_a_secret_of_the_client_s_own_environment_in_it_is_hidden(
+    wire: Wire, place: Place, scope: str
+) -> None:
+    given = {**place.environ(), "THEIR_TOKEN": "hush-theirs"}
+    wire.call("environment/base", {"rule": "client", "pid": 1, "env": given})
+    put(wire, scope, "hook:h", set={"HEADER": "Bearer hush-theirs"})
+    assert run(wire, place, scope=scope)["HEADER"] == "Bearer hush-theirs"
+    event(wire, scope, "fork", to=f"{scope}/copy", hideSecrets=True)
+    assert {"THEIR_TOKEN", "HEADER"}.isdisjoint(run(wire, place, scope=f"{scope}/copy"))
 
 
 def test_a_copy_that_is_not_there_is_refused_and_has_not_everything(wire: Wire, place: Place) -> None:
@@ -424,10 +442,13 @@ def test_a_fork_s_session_does_not_widen_itself(wire: Wire, server: Server, plac
 def test_a_restart_loses_no_more_than_secrets_and_what_hooks_say_again(place: Place, tmp_path: Path) -> None:
     env = {**place.environ(), **SERVERS, "XDG_STATE_HOME": str(tmp_path / "state")}
     marked = {"set": {"MARKED": "hush-marked", "PLAIN": "1", "PART": "x-hush-token-x"}, "secrets": ["MARKED"]}
+    dropped = {"scope": THREAD, "producer": "user", "names": ["DROPPED"]}
     with serving("outfitter", place.home, env=env) as server, Wire(server.url) as wire:
         wire.handshake()
         put(wire, THREAD, "user", **marked)
         put(wire, THREAD, "hook:h", set={"HOOKED": "hush-hooked"})
+        put(wire, THREAD, "user", set={"DROPPED": "1"}, merge=True)
+        assert wire.call("environment/overlay/drop", dropped) == {"dropped": True}
         before = run(wire, place, scope=THREAD)
         assert [before[name] for name in ("MARKED", "PLAIN", "HOOKED")] == ["hush-marked", "1", "hush-hooked"]
     for file in (tmp_path / "state").rglob("*"):
@@ -452,8 +473,9 @@ def test_a_restart_loses_no_more_than_secrets_and_what_hooks_say_again(place: Pl
         [warning] = wire.call("process/start", params)["warnings"]
         assert "(user: MARKED, PART; hook:h: HOOKED): put it again" in warning
         after = run(wire, place, scope=THREAD)
-        assert {name: after.get(name) for name in ("MARKED", "PLAIN", "PART", "HOOKED")} == {
+        assert {name: after.get(name) for name in ("MARKED", "DROPPED", "PLAIN", "PART", "HOOKED")} == {
             "MARKED": None,
+            "DROPPED": None,
             "PLAIN": "1",
             "PART": None,
             "HOOKED": None,
