@@ -84,7 +84,7 @@ def test_fault_of_ours_is_an_answer_that_says_nothing_and_the_connection_goes_on
         peer = await greeted(server)
         with monkeypatch.context() as broken:
             if where == "handler":
-                broken.setitem(dispatch._handlers, "process.list_processes", fails)
+                broken.setitem(dispatch._handlers, "listing.list_processes", fails)
             else:
                 broken.setattr(METHODS["process/list"], "decode", fails)
             assert (await peer.ask(1, "process/list"))["error"] == INTERNAL
