@@ -364,6 +364,17 @@ def test_resume_has_the_directories_of_its_launch_and_no_others(user: User) -> N
     assert b"had sandbox=workspace-write, add-dir=/one, add-dir=/two; this one has" in wider.stderr
 
 
+def test_resume_of_a_session_that_nobody_knows_says_what_it_may_do(user: User) -> None:
+    # One that was launched in a terminal says no id, and the oldest of a thousand are forgotten.
+    words = ("agent", "run", "codex", "--kind", "resume", "--session", "unknown", "--dry-run")
+    done = user.run(*words, "--", "go")
+    told = (
+        "outfitter: how this session was launched is not known: it goes on with --sandbox workspace-write\n"
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, told)
+    assert user.run(*words, "--sandbox", "read-only", "--", "go").stderr == b""
+
+
 # Integrations
 
 

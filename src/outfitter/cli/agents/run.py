@@ -68,6 +68,8 @@ class _Launch:
             if flags["kind"] == "resume":
                 known = self._sessions.find(self._backend.name, self._target.on, flags["session"] or "", cwd)
             task = self._task(cwd, known)
+            if flags["kind"] == "resume" and known is None and flags["sandbox"] is None:
+                say(f"how this session was launched is not known: it goes on with --sandbox {task.sandbox}")
             values, origins = await base_of(client, cwd=cwd)
             spec = CommandSpec(
                 contract,
