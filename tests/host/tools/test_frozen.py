@@ -161,6 +161,17 @@ def test_a_trusted_file_that_its_tool_rewrites_is_kept_unless_others_changed_it(
     assert (project.top / "app/config").read_text() == "evil"
 
 
+def test_what_a_tool_touches_or_lets_run_stays_so(project: Project) -> None:
+    # if [ requirements.txt -nt .stamp ]; then pip install ...; touch .stamp; fi
+    beside, config = project.top / "beside", project.top / "app/config"
+    os.utime(beside, ns=(0, 0))
+    before = config.stat()
+    project.run("touch -d @1000000000 ../beside config; chmod 755 data")
+    assert (beside.read_text(), beside.stat().st_mtime) == ("beside", 1_000_000_000)
+    assert (project.top / "app/data").stat().st_mode & 0o777 == 0o755
+    assert config.stat().st_mtime_ns == before.st_mtime_ns  # what is trusted is as it was when it was checked
+
+
 def test_what_was_not_touched_keeps_its_identity(project: Project) -> None:
     names = ("app/config", "app/data", "beside")
     before = [(project.top / name).stat() for name in names]

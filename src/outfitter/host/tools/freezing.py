@@ -33,6 +33,7 @@ _MOST_MOUNTS = 10_000
 # each with a NUL behind it, as they are.
 CLOSED, LISTED = -1, -2
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class NotFreezable(Exception):
@@ -180,7 +181,11 @@ class FrozenFolder:
             os.unlink(target)
         elif stat.S_ISDIR(mode):
             shutil.copytree(source, target, symlinks=True)
-        elif stat.S_ISLNK(mode) or (stat.S_ISREG(mode) and _content(source) != _content(target)):
+        elif stat.S_ISREG(mode) and _content(source) == _content(target):
+            # As `touch` and `chmod` leave it; but the time of a trusted file is that of its last change.
+            if path not in self._entries:
+                _take_over(os.stat(source), target)
+        elif stat.S_ISLNK(mode) or stat.S_ISREG(mode):
             between = f"/proc/self/fd/{real}/.{name}.{os.urandom(4).hex()}"
             shutil.copy2(source, between, follow_symlinks=False)
             os.replace(between, target)
@@ -219,10 +224,23 @@ def _write(path: str, content: bytes, mode: int) -> None:
 def _content(path: str) -> bytes | None:
     """What is in a file; None if there is none."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(path, _OPEN_FILE), "rb") as file:
             return file.read()
     except OSError:
         return None
+
+
+def _take_over(found: os.stat_result, path: str) -> None:
+    """Gives a file the mode and the time of another one."""
+    fd = os.open(path, _OPEN_FILE)
+    try:
+        there = os.fstat(fd)
+        if there.st_mode != found.st_mode:
+            os.fchmod(fd, stat.S_IMODE(found.st_mode))
+        if there.st_mtime_ns != found.st_mtime_ns:
+            os.utime(fd, ns=(found.st_atime_ns, found.st_mtime_ns))
+    finally:
+        os.close(fd)
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
