@@ -42,6 +42,43 @@ def test_the_state_folder_must_be_ours_and_writable(state: OwnFile, status: str)
     assert seen(state_folder(state))[0] == status
 
 
+@pytest.mark.parametrize(
+    ("held", "told", "remedy"),
+    [
+        (
+            OwnFile("/home/ada/.local", 0o700, ours=False, below_home=True),
+            ("/s", "/home/ada/.local belongs to another user"),
+            "Run `sudo chown -R $(id -u) /home/ada/.local`, or set OUTFITTER_HOME to a directory of yours.",
+        ),
+        (
+            OwnFile("/", 0o755, ours=False),
+            ("/s", "/ belongs to another user"),
+            "Set OUTFITTER_HOME to a directory of yours.",
+        ),
+        (
+            OwnFile("/s", 0o500),
+            ("/s",),
+            "Run `chmod u+rwx /s`, or set OUTFITTER_HOME to a directory of yours.",
+        ),
+        (OwnFile("/s", 0o700), ("/s",), "Set OUTFITTER_HOME to a directory of yours."),
+    ],
+)
+def test_the_remedy_is_about_the_folder_that_is_in_the_way(
+    held: OwnFile, told: tuple[str, ...], remedy: str
+) -> None:
+    # After `sudo` with HOME as it was, ~/.local is root's.
+    found = state_folder(OwnFile("/s", None, usable=False, held=held))
+    assert (seen(found)[1], found.remedy) == (told, remedy)
+
+
+def test_the_folder_in_the_way_is_found(tmp_path: Path) -> None:
+    (tmp_path / ".local").write_text("")  # so that nobody can make anything below it, root neither
+    found = state(Machine({"HOME": str(tmp_path)}, "/", login=False))
+    assert not found.usable
+    assert found.held is not None
+    assert (found.held.path, found.held.below_home) == (str((tmp_path / ".local").resolve()), True)
+
+
 def test_what_is_ours_belongs_to_the_user_whom_we_serve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from shlex import quote
 
 from ...host import installkey
 from ...host.uids import own
-from ...record import KW_ONLY, record
+from ...record import KW_ONLY, record, replace
 from .check import Check, Finding
 from .fixes import Mode
 
@@ -24,7 +24,10 @@ _SHOWN = 20  # keys of executors
 
 @record
 class OwnFile:
-    """A file or folder of ours. `mode` is None when it is not there; `usable` says that we can use it."""
+    """A file or folder of ours. `mode` is None when it is not there; `usable` says that we can use it.
+
+    `held` is the folder that keeps us from it, and `below_home` that this one is in the home directory.
+    """
 
     path: str
     mode: int | None
@@ -32,6 +35,8 @@ class OwnFile:
     ours: bool = True
     usable: bool = True
     size: int = 0
+    held: OwnFile | None = None
+    below_home: bool = False
 
 
 def key(machine: Machine) -> OwnFile:
@@ -40,7 +45,13 @@ def key(machine: Machine) -> OwnFile:
 
 def state(machine: Machine) -> OwnFile:
     path = installkey.state_folder(machine.environ, machine.home)
-    return _look(os.path.realpath(path), can_write(path))  # people keep such folders elsewhere
+    usable = can_write(path)
+    path = os.path.realpath(path)  # people keep such folders elsewhere
+    if usable:
+        return _look(path, True)
+    held = _nearest(path)
+    below_home = held.startswith(f"{os.path.realpath(machine.home)}/")
+    return replace(_look(path, False), held=replace(_look(held, False), below_home=below_home))
 
 
 def _look(path: str, usable: bool) -> OwnFile:
@@ -54,9 +65,15 @@ def _look(path: str, usable: bool) -> OwnFile:
 
 def can_write(path: str) -> bool:
     """Whether we can write into a folder, or make it."""
+    path = _nearest(path)
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+
+
+def _nearest(path: str) -> str:
+    """The path, or what there is above it."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
-    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+    return path
 
 
 def key_file(key: OwnFile) -> Finding:
@@ -86,16 +103,14 @@ def key_file(key: OwnFile) -> Finding:
 def state_folder(state: OwnFile) -> Finding:
     path = quote(state.path)
     if not state.usable:
-        missing = state.mode is None
-        what = "cannot be created" if missing else "cannot be written to"
+        what = "cannot be created" if state.mode is None else "cannot be written to"
+        held = state.held or state
         return Finding(
             "warning",
             f"the directory of Outfitter's state {what}: commands left running on a server are not "
             f"remembered",
-            [state.path],
-            f"Run `mkdir -p -m 700 {path}`, or set OUTFITTER_HOME to a directory of yours."
-            if missing
-            else f"Run `chmod 700 {path}`, or set OUTFITTER_HOME to a directory of yours.",
+            [state.path] if held.ours else [state.path, f"{held.path} belongs to another user"],
+            _how_to_have(held),
         )
     if state.mode is None:
         return Finding("ok", "does not exist yet: Outfitter creates it when needed", [state.path])
@@ -110,6 +125,17 @@ def state_folder(state: OwnFile) -> Finding:
             Mode(state.path, state.mode & 0o7777, 0o700) if state.ours else None,
         )
     return Finding("ok", "private and writable", [state.path])
+
+
+def _how_to_have(held: OwnFile) -> str:
+    """What helps where a folder keeps us from writing."""
+    elsewhere = "set OUTFITTER_HOME to a directory of yours"
+    path = quote(held.path)
+    if not held.ours and held.below_home:  # as after `sudo` with HOME as it was
+        return f"Run `sudo chown -R $(id -u) {path}`, or {elsewhere}."
+    if held.ours and (held.mode or 0) & 0o300 != 0o300:
+        return f"Run `chmod u+rwx {path}`, or {elsewhere}."
+    return f"{elsewhere[0].upper()}{elsewhere[1:]}."  # a home that there is not, a file system to read only
 
 
 def relays(machine: Machine) -> tuple[OwnFile, ...]:
