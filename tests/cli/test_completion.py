@@ -36,12 +36,15 @@ def test_bash_completes_names_of_environments_flags_and_commands(user: User) -> 
         'eval "$("$0" completion bash)"\n'
         'ask() { COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _outfitter_completion "$0"\n'
         'echo "${COMPREPLY[@]}"; }\n'
-        "ask outfitter run --on b; ask outfitter run --detach-k; ask outfitter comp"
+        "ask outfitter run --on b; ask outfitter run --detach-k; ask outfitter comp\n"
+        # bash makes several words of an option with its value.
+        "ask outfitter run --on = b; ask outfitter run --on =; ask outfitter run --on = build --detach-k"
     )
     done = subprocess.run(
         ["bash", "-c", code, outfitter], cwd=user.home, env=user.env(), capture_output=True, check=True
     )
-    assert done.stdout.decode().splitlines() == ["build", "--detach-keys", "completion"]
+    plain, behind_equals = ["build", "--detach-keys", "completion"], ["build", "local build", "--detach-keys"]
+    assert done.stdout.decode().splitlines() == plain + behind_equals
 
 
 def asked(user: User, shell: str, *words: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import (
+    BashComplete,
     CompletionItem,
     FishComplete,
     ShellComplete,
@@ -46,6 +47,20 @@ class _Fish(_WholeWords, FishComplete):
     pass
 
 
+class _Bash(BashComplete):
+    """bash says `--on`, `=` and `b`, and replaces the last of them."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        args, incomplete = super().get_completion_args()
+        words: list[str] = []
+        for word in args:
+            if word == "=" and words and words[-1].startswith("--"):
+                continue  # what follows is the option's value
+            words.append(word)
+        return words, "" if incomplete == "=" else incomplete
+
+
+add_completion_class(_Bash)
 add_completion_class(_Zsh)
 add_completion_class(_Fish)
 
