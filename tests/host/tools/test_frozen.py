@@ -49,7 +49,9 @@ class Project:
         path.write_text(text)
         return path
 
-    def run(self, script: str, meanwhile: Callable[[], object] = lambda: None, cwd: str = "app") -> str:
+    def run(
+        self, script: str, meanwhile: Callable[[], object] = lambda: None, cwd: str = "app", lost: str = ""
+    ) -> str:
         """What a tool prints that waits for what is done outside; then the namespace is gone."""
         frozen = FrozenFiles(str(self.top), self.files)
         reading, writing = os.pipe2(os.O_CLOEXEC)
@@ -69,7 +71,7 @@ class Project:
         finally:
             os.close(reading)
             frozen.close()
-        assert frozen.lost == ""
+        assert frozen.lost == lost
         return said
 
 
@@ -170,6 +172,28 @@ def test_what_a_tool_touches_or_lets_run_stays_so(project: Project) -> None:
     assert (beside.read_text(), beside.stat().st_mtime) == ("beside", 1_000_000_000)
     assert (project.top / "app/data").stat().st_mode & 0o777 == 0o755
     assert config.stat().st_mtime_ns == before.st_mtime_ns  # what is trusted is as it was when it was checked
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_has_no_half_of_a_folder(tmp_path: Path) -> None:
+    # An .envrc would take half of a virtual environment for one that is made.
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=False)
+    if done.returncode != 0:
+        pytest.skip("no disk can be mounted here")
+    try:
+        project = Project(disk)
+        project.run("mkdir made; for i in 1 2 3; do head -c 999999 /dev/zero >made/$i; done", lost="app/made")
+        project.run("head -c 3000000 /dev/zero >large", lost="app/large")
+        assert sorted(os.listdir(project.top / "app")) == ["config", "data"]
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_folder_with_a_pipe_is_kept_without_it_and_that_is_told(project: Project) -> None:
+    project.run("mkdir made; echo a >made/file; mkfifo made/pipe", lost="app/made")
+    assert os.listdir(project.top / "app/made") == ["file"]
 
 
 def test_what_was_not_touched_keeps_its_identity(project: Project) -> None:

@@ -17,7 +17,7 @@ from ..starter import Calls, packed, receive, serve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..mounts import Mounts
 
@@ -179,16 +179,39 @@ class FrozenFolder:
         mode = os.lstat(source).st_mode
         if stat.S_ISCHR(mode):
             os.unlink(target)
-        elif stat.S_ISDIR(mode):
-            shutil.copytree(source, target, symlinks=True)
         elif stat.S_ISREG(mode) and _content(source) == _content(target):
             # As `touch` and `chmod` leave it; but the time of a trusted file is that of its last change.
             if path not in self._entries:
                 _take_over(os.stat(source), target)
-        elif stat.S_ISLNK(mode) or stat.S_ISREG(mode):
-            between = f"/proc/self/fd/{real}/.{name}.{os.urandom(4).hex()}"
-            shutil.copy2(source, between, follow_symlinks=False)
-            os.replace(between, target)
+        elif stat.S_ISDIR(mode) or stat.S_ISLNK(mode) or stat.S_ISREG(mode):
+            # Whole or not at all: others may look, and the disk may be full.
+            between = f"/proc/self/fd/{real}/.outfitter-{os.urandom(8).hex()}"
+            left_out: list[str] = []
+            try:
+                if stat.S_ISDIR(mode):
+                    shutil.copytree(source, between, symlinks=True, ignore=_without_pipes(left_out))
+                else:
+                    shutil.copy2(source, between, follow_symlinks=False)
+                os.rename(between, target)
+            except OSError:
+                shutil.rmtree(between, ignore_errors=True)
+                if os.path.lexists(between):
+                    os.unlink(between)
+                raise
+            if left_out:
+                raise OSError
+
+
+def _without_pipes(left_out: list[str]) -> Callable[[str, list[str]], list[str]]:
+    """Notes what nobody can copy: pipes, sockets, devices."""
+
+    def ignored(folder: str, names: list[str]) -> list[str]:
+        kinds = {name: stat.S_IFMT(os.lstat(f"{folder}/{name}").st_mode) for name in names}
+        found = [name for name in names if kinds[name] not in (stat.S_IFDIR, stat.S_IFREG, stat.S_IFLNK)]
+        left_out.extend(found)
+        return found
+
+    return ignored
 
 
 def _told(error: OSError) -> str:
