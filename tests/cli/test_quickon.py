@@ -21,7 +21,7 @@ from outfitter.cli.flags import read_with_words
 from outfitter.cli.runflags import RUN, is_plain_elsewhere
 from outfitter.loop import EpollLoop
 from outfitter.protocol import websocket as ws
-from outfitter.protocol.session import LEFT, TAKEN_OVER
+from outfitter.protocol.session import LEFT, RESTARTING, RESTARTING_REASON, TAKEN_OVER
 from outfitter.protocol.upgrade import accept_key
 from outfitter.transport.address import Address
 from tests.support.machine import SECOND
@@ -403,6 +403,36 @@ def test_session_that_was_taken_over_is_not_taken_up(
     assert running(script)[0] == 125
     assert "the server closed the connection: another client has it" in capfd.readouterr().err
     assert len(list((tmp_path / "state" / "commands").iterdir())) == 1  # it still runs
+
+
+def restart(far: Far) -> None:
+    body = ws.close_payload(RESTARTING, RESTARTING_REASON)
+    far._peer.sendall(ws.header(len(body), ws.CLOSE) + body)
+
+
+def test_start_that_a_restarting_server_has_not_answered_is_left_to_the_full_client(
+    running: Callable[..., tuple[Any, Far]],
+) -> None:
+    def script(far: Far) -> None:
+        far.greet(*ALL)
+        far.hear("process/start")
+        restart(far)
+
+    assert running(script)[0] is None
+
+
+def test_start_that_is_not_wanted_any_more_is_not_made_again(
+    running: Callable[..., tuple[Any, Far]],
+) -> None:
+    def script(far: Far) -> None:
+        far.greet(*ALL)
+        far.hear("process/start")
+        os.kill(os.getpid(), signal.SIGINT)
+        far.hear("process/terminate")
+        restart(far)
+
+    one, _ = running(script)
+    assert isinstance(one, quickon.RunOn) and not one.runs
 
 
 def test_what_was_lost_for_good_is_handed_over(running: Callable[..., tuple[Any, Far]]) -> None:

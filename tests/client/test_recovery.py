@@ -19,7 +19,7 @@ from outfitter.errors import (
     RequestFailed,
     SessionExpired,
 )
-from outfitter.protocol.session import LEFT, TAKEN_OVER
+from outfitter.protocol.session import LEFT, RESTARTING, RESTARTING_REASON, TAKEN_OVER
 from tests.client.peer import ALL, Peer, events, with_a_peer
 from tests.support.machine import SECOND
 from tests.support.wire import Message, b64
@@ -707,3 +707,23 @@ def test_a_port_at_which_nobody_listens_refuses() -> None:
 
     failed = asyncio.run(scenario())
     assert (failed.refused, failed.retryable) == (True, False)
+
+
+@with_a_peer(resumable=True, opened=False)
+async def test_handshake_that_a_restarting_server_has_not_answered_is_made_again(peer: Peer) -> None:
+    opening = asyncio.ensure_future(peer.session.open())
+    await peer.request("initialize")
+    peer.far.close(RESTARTING, RESTARTING_REASON)
+    await peer.greet()
+    await opening
+    assert peer.client.state == "connected"
+
+
+@with_a_peer(resumable=True, opened=False)
+async def test_handshake_is_not_made_a_third_time(peer: Peer) -> None:
+    opening = asyncio.ensure_future(peer.session.open())
+    for _ in range(2):
+        await peer.request("initialize")
+        peer.far.close(RESTARTING, RESTARTING_REASON)
+    with pytest.raises(DialFailed, match="lost during the handshake"):
+        await opening

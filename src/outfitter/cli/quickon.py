@@ -14,7 +14,7 @@ from ..loop import EpollLoop
 from ..protocol import jsonrpc, uri
 from ..protocol import websocket as ws
 from ..protocol.process import ReadParams, ReadResult, StartParams
-from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult
+from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult, restarts
 from ..protocol.wishes import ContractParams, EnvPolicyParams
 from ..transport.address import parse_address, usual_address
 from ..transport.outward import OutwardSocket, dial_outward
@@ -316,6 +316,8 @@ class RunOn(QuickRun):
         return LEFT if info is not None and "sessionLeave" in info.capabilities else 1000
 
     def lost(self, reason: str) -> None:
+        if self._left_undone(reason):
+            self._decline()
         if not self._finished and self.opened is not None and self._socket.close_code != TAKEN_OVER:
             self.hand_over(reason)
             return
@@ -326,6 +328,11 @@ class RunOn(QuickRun):
                 say(reason)
                 self.status = NOT_STARTED
         self.loop.stop()
+
+    def _left_undone(self, reason: str) -> bool:
+        """Whether the server restarts and has not started the command, which is still wanted."""
+        wanted = not self._finished and not self.runs and self.ending is None
+        return wanted and restarts(self._socket.close_code, reason)
 
     def _cannot_read(self, error: OutfitterError) -> None:
         if self.opened is None:

@@ -14,7 +14,7 @@ from ..observe.context import current
 from ..protocol import codes, jsonrpc
 from ..protocol.notices import NOTICES
 from ..protocol.process import quick_output
-from ..protocol.session import RESTARTING, RESTARTING_REASON
+from ..protocol.session import restarts
 from ..transport.base import HIGH
 
 if TYPE_CHECKING:
@@ -109,15 +109,8 @@ class ClientConnection:
 
     @property
     def left_undone(self) -> bool:
-        """Whether the server has said, at the end, that it has not handled what it has not answered.
-
-        Its own words count: a proxy that restarts uses the same code and promises nothing.
-        """
-        return (
-            self._failure is not None
-            and self.transport.close_code == RESTARTING
-            and str(self._failure).endswith(RESTARTING_REASON)
-        )
+        """Whether the server has said, at the end, that it has not handled what it has not answered."""
+        return self._failure is not None and restarts(self.transport.close_code, str(self._failure))
 
     def notify(self, method: str, params: Json) -> None:
         self.transport.send(jsonrpc.notice(method, params))

@@ -12,7 +12,7 @@ from ..core.recovery import FAILED, RECOVERING, Recovery
 from ..core.retry import after_restart
 from ..errors import DialFailed, Disconnected, InvalidParams, OutfitterError, Overloaded, SessionExpired
 from ..log import fault, note
-from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult
+from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult, restarts
 from .connection import ClientConnection
 
 if TYPE_CHECKING:
@@ -94,13 +94,19 @@ class Link:
     async def open(self, resume: str | None = None, *, take_over: bool = False) -> InitializeResult:
         """The first connection. Raises DialFailed, RequestFailed."""
         generation = self._recovery.generation
-        try:
-            connection, result = await self._attach(generation, resume, take_over=take_over)
-            connection.check()
-        except Disconnected as error:
-            raise DialFailed(
-                f"the connection was lost during the handshake: {error}", retryable=True
-            ) from None
+        again = True  # the next version of a server that restarts waits for this handshake
+        while True:
+            try:
+                connection, result = await self._attach(generation, resume, take_over=take_over)
+                connection.check()
+                break
+            except Disconnected as error:
+                if again and self._dialled is not None and restarts(self._dialled.close_code, str(error)):
+                    again = False
+                    continue
+                raise DialFailed(
+                    f"the connection was lost during the handshake: {error}", retryable=True
+                ) from None
         self._opened(result)
         self.connection = connection
         self._settled.set()

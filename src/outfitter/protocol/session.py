@@ -47,6 +47,14 @@ RESTARTING = 1012
 RESTARTING_REASON = "the server restarts and keeps its commands; what it has not answered was not done"
 
 
+def restarts(close_code: int | None, reason: str) -> bool:
+    """Whether a server ended a connection with that promise.
+
+    Its own words count: a proxy that restarts uses the same code and promises nothing.
+    """
+    return close_code == RESTARTING and reason.endswith(RESTARTING_REASON)
+
+
 @shape()
 class InitializeParams(Shape):
     """initialize. Ours: `take_over` resumes a session that another connection holds, and ends that one;
