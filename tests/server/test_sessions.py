@@ -27,7 +27,7 @@ from outfitter.server.sessions import Sessions
 from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import MemoryTransport, pair
 from tests.support.handloop import HandLoop
-from tests.support.machine import SECOND, alive, wait_gone, wait_until
+from tests.support.machine import SECOND, alive, own_children, own_descriptors, wait_gone, wait_until
 from tests.support.raw import Raw
 from tests.support.servers import Server, serving
 from tests.support.wire import Message, Wire, b64, start_params
@@ -653,6 +653,24 @@ def test_as_many_sessions_as_there_are_numbers_make_room_for_more() -> None:
     assert sessions.knows(come_and_go())
     assert (len(sessions), sessions.knows(last)) == (kept, True)
     sessions.stop()
+
+
+def test_stopped_server_has_no_command_of_an_ended_session_either(loop: EpollLoop) -> None:
+    """Killed just before, and not seen to end yet: nobody else would close its descriptors."""
+
+    def use() -> int:
+        sessions, outlet = registry(loop, 0), Outlet()
+        session = sessions.create(outlet)
+        session.start("p", SLEEP)
+        pid = session.processes["p"].pid
+        sessions.end(session)
+        sessions.stop()
+        return pid
+
+    use()  # what is opened once stays open
+    before = len(own_descriptors())
+    pid = use()
+    assert (len(own_descriptors()), str(pid) in own_children()) == (before, False)
 
 
 def test_session_that_was_left_ends_with_its_last_command(loop: EpollLoop) -> None:

@@ -100,6 +100,7 @@ class Sessions:
         self._orphans: Orphans | None = None
         self._freed: FreedMemory | None = None  # in a process of our own
         self._leaders: set[int] = set()
+        self._ending: set[Process] = set()  # of sessions that are over: killed, and not closed yet
         self._others: set[LockType] = set()
 
     def __len__(self) -> int:
@@ -416,6 +417,7 @@ class Sessions:
 
     def closed(self, process: Process) -> None:
         """A process has closed: its descriptors are free."""
+        self._ending.discard(process)
         self.descriptors.give_back(DESCRIPTORS)
         if self.observer is not None:
             self.observer.ended(process)
@@ -432,6 +434,7 @@ class Sessions:
         peer = "" if session.connection is None else session.connection.address
         self._observe("session-closed", session, peer, reason=why)
         session.detach()
+        self._ending.update(process for process in session.processes.values() if not process.closed)
         session.end()
         self.end_number(session.number)
         if session.principal in self._shares and not self.count(session.principal):
@@ -464,12 +467,11 @@ class Sessions:
         """Ends every session, every descendant and the watchdog; False when a descendant may be left."""
         if self._expiry is not None:
             self._expiry.cancel()
-        left = [p for s in self._sessions.values() for p in s.processes.values() if not p.closed]
         for session in list(self._sessions.values()):
             self.end(session, "the server ends")
         all_killed = self._kill_all()
         until = time.monotonic() + _REAP_SECONDS
-        for process in left:
+        for process in self._ending:
             process.discard(max(0.0, until - time.monotonic()))
         for ended in self._others:
             # What they waited for was killed; their pipes are on disk.
