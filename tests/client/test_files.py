@@ -7,6 +7,7 @@ import gc
 import os
 import random
 import stat
+import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ import outfitter
 from outfitter import CapabilityMissing, Client, Disconnected, InvalidParams, RequestFailed
 from outfitter.client import transfer
 from outfitter.client.files import FolderEntry
-from outfitter.client.openfile import RemoteFile
+from outfitter.client.openfile import BLOCK_BYTES, RemoteFile
 from outfitter.errors import FileChanged
 from outfitter.protocol.codes import NOT_FOUND
 from tests.client.peer import Peer, with_a_peer
@@ -717,3 +718,26 @@ async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
     await peer.until(lambda: peer.client.state == "connected")
     with pytest.raises(Disconnected, match="before the file was written"):
         await file.close()
+
+
+@with_a_peer(resumable=True)
+async def test_upload_that_loses_its_connection_begins_the_file_again(peer: Peer) -> None:
+    peer.offer("fileWriteStreaming")
+    with tempfile.NamedTemporaryFile() as source:
+        source.write(bytes(BLOCK_BYTES) + b"rest")
+        source.flush()
+        sending = asyncio.ensure_future(peer.client.upload(source.name, "/copy"))
+        peer.answer(await peer.request("fs/open"), {})
+        peer.answer(await peer.request("fs/writeBlock"), {})
+        await peer.request("fs/writeBlock")
+        peer.cut()
+        await peer.greet()
+        peer.answer(await peer.request("fs/open"), {})
+        places = []
+        for _ in range(2):
+            block = await peer.request("fs/writeBlock")
+            places.append((block["params"]["offset"], block["params"]["chunk"]))
+            peer.answer(block, {})
+        assert places == [(0, b64(bytes(BLOCK_BYTES))), (BLOCK_BYTES, b64(b"rest"))]
+        peer.answer(await peer.request("fs/close"), {})
+        await sending

@@ -10,7 +10,7 @@ import secrets
 import stat
 from typing import TYPE_CHECKING, cast
 
-from ..errors import InvalidParams, RemoteProtocolError
+from ..errors import Disconnected, InvalidParams, RemoteProtocolError
 from ..protocol.uri import encode_name
 from .arguments import place
 from .openfile import BLOCK_BYTES
@@ -111,19 +111,26 @@ class Transfers:
             if len(block) < BLOCK_BYTES or not self._session.offers("fileWriteStreaming"):
                 await self.write(there, block + await asyncio.to_thread(source.read))
             else:
-                await self._send_blocks(source, block, there)
+                while not await self._send_blocks(source, block, there):
+                    await asyncio.to_thread(source.seek, 0)
+                    block = await asyncio.to_thread(source.read, BLOCK_BYTES)
         finally:
             source.close()
         if self._session.offers("fsChmod"):
             await self.chmod(there, mode)
 
-    async def _send_blocks(self, source: BinaryIO, block: bytes, there: str) -> None:
+    async def _send_blocks(self, source: BinaryIO, block: bytes, there: str) -> bool:
+        """Returns False if the connection was lost: half of it went nowhere, and it is to begin again."""
         offset = 0
-        async with await self.open(there, "replace") as file:
-            while block:
-                await file.write_at(block, offset)
-                offset += len(block)
-                block = await asyncio.to_thread(source.read, BLOCK_BYTES)
+        try:
+            async with await self.open(there, "replace") as file:
+                while block:
+                    await file.write_at(block, offset)
+                    offset += len(block)
+                    block = await asyncio.to_thread(source.read, BLOCK_BYTES)
+        except Disconnected:
+            return False
+        return True
 
     async def _fetch(self, there: str, here: str) -> None:
         """Beside its place first: a file that is there is replaced by a whole one, or not at all."""
