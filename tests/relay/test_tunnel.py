@@ -54,3 +54,46 @@ def test_a_tunnel_holds_little_for_a_harness_that_does_not_read() -> None:
     assert over == [tunnel]
     harness.close()
     service.close()
+
+
+def test_what_an_end_has_sent_before_it_closed_arrives() -> None:
+    loop = EpollLoop()
+    near, harness = socket.socketpair()
+    far, service = socket.socketpair()
+    for one in (near, far, harness, service):
+        one.setblocking(False)
+    over: list[Tunnel] = []
+    tunnel = Tunnel(loop, near, far, b"", over.append)
+    taken = 0
+    came = bytearray()
+
+    def fill() -> None:
+        """More than the harness's socket takes, and then the end."""
+        nonlocal taken
+        while taken < 600_000:
+            try:
+                taken += service.send(bytes(600_000 - taken))
+            except BlockingIOError:
+                loop.call_soon(fill)
+                return
+        service.close()
+        wait()
+
+    def wait() -> None:
+        """Until the tunnel has seen the end."""
+        if tunnel._back._reading:
+            loop.call_soon(wait)
+        else:
+            loop.add_reader(harness.fileno(), read)
+
+    def read() -> None:
+        data = harness.recv(1 << 20)
+        came.extend(data)
+        if not data:
+            loop.stop()
+
+    loop.call_soon(fill)
+    loop.run()
+    assert (len(came), over) == (taken, [tunnel])
+    loop.remove_reader(harness.fileno())
+    harness.close()

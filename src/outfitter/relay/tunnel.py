@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _DIAL_SECONDS = 5.0  # services of one store are near each other
 _READ_SIZE = 256 << 10
 _HELD_BYTES = 1 << 20  # of one direction; then its source is not read
+_LAST_SECONDS = 5.0  # for what an end has sent before it closed: who takes longer has most of it
 
 
 def dial(loop: Loop, where: str, done: Callable[[Stream | None], None]) -> None:
@@ -52,8 +53,8 @@ class Tunnel:
         self._loop = loop
         self._gone = gone
         self._over = False
-        self._there = _Way(loop, near, far, self.close)
-        self._back = _Way(loop, far, near, self.close)
+        self._there = _Way(loop, near, far, self.close, self._last)
+        self._back = _Way(loop, far, near, self.close, self._last)
         self._there.begin(said)
         self._back.begin(b"")
 
@@ -66,17 +67,32 @@ class Tunnel:
             self._back.source.close()
             self._gone(self)
 
+    def _last(self, way: _Way) -> None:
+        """One end has closed, and what it has sent is on its way. Nothing can go to it any more."""
+        other = self._back if way is self._there else self._there
+        other.stop()
+        self._loop.call_later(_LAST_SECONDS, self.close)
+
 
 class _Way:
     """From one connection to another, with as much on the way as it may hold."""
 
-    def __init__(self, loop: Loop, source: Stream, target: Stream, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        source: Stream,
+        target: Stream,
+        ended: Callable[[], None],
+        last: Callable[[_Way], None],
+    ) -> None:
         self._loop = loop
         self.source = source
         self._target = target
         self._ended = ended
+        self._last = last
         self._held = b""
         self._reading = False
+        self._closed = False  # the source: what is held goes first
 
     def begin(self, said: bytes) -> None:
         self._held = said
@@ -104,7 +120,7 @@ class _Way:
         except OSError:
             data = b""
         if not data:
-            self._ended()
+            self._end()
             return
         waits = bool(self._held)
         self._held += data
@@ -112,6 +128,14 @@ class _Way:
             self._watch(len(self._held) < _HELD_BYTES)
         else:
             self._write()
+
+    def _end(self) -> None:
+        if not self._held:
+            self._ended()
+            return
+        self._closed = True
+        self._watch(False)
+        self._last(self)
 
     def _write(self) -> None:
         if not self._held:
@@ -126,6 +150,9 @@ class _Way:
         self._held = self._held[sent:]
         if self._held:
             self._loop.add_writer(self._target.fileno(), self._write)
+        elif self._closed:
+            self._ended()
+            return
         else:
             self._loop.remove_writer(self._target.fileno())
-        self._watch(len(self._held) < _HELD_BYTES)
+        self._watch(not self._closed and len(self._held) < _HELD_BYTES)
