@@ -681,3 +681,18 @@ def test_client_of_another_loop_says_so() -> None:
                 second.run(work)
         assert first.run(client.run(["echo", "hi"])).text == "hi\n"
         first.run(client.aclose())
+
+
+@with_a_peer()
+async def test_write_that_the_close_overtakes_does_not_blame_the_command(peer: Peer) -> None:
+    process, ident = await peer.started()
+    writing = asyncio.ensure_future(process.write("text"))
+    write = await peer.request("process/write")
+    closing = asyncio.ensure_future(peer.client.aclose())
+    end = await peer.request("process/terminate")
+    assert end["params"]["processId"] == ident
+    peer.answer(write, {"status": "stdinClosed"})
+    peer.answer(end, {"running": True})
+    with pytest.raises(outfitter.SessionExpired, match="closed"):
+        await writing
+    await closing

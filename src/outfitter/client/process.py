@@ -196,7 +196,10 @@ class RemoteProcess(ProcessState):
         self._next_write += 1
         params = wire.WriteParams(self.process_id, data, write_id, eof)
         # Sent again after a break: the server knows the id and applies it once.
-        return (await self._session.ask(wire.WriteResult, "process/write", params, repeat=True)).status
+        told = await self._session.ask(wire.WriteResult, "process/write", params, repeat=True)
+        if told.status != "accepted":
+            self._session.check_open()  # else the command has not closed its input: we have ended it
+        return told.status
 
     async def interrupt(self) -> None:
         """Sends SIGINT, like Ctrl-C.

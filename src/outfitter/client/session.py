@@ -194,6 +194,11 @@ class RemoteSession:
             if self._closed is not None:
                 self._closed()
 
+    def check_open(self) -> None:
+        """Raises SessionExpired when the client is being closed, or is."""
+        if self._closing:
+            raise SessionExpired(CLIENT_CLOSED)
+
     def _check_loop(self) -> None:
         """Raises Refused in another loop than ours: nothing would ever wake who waits there."""
         if self._loop is not None and asyncio.get_running_loop() is not self._loop:
@@ -245,8 +250,8 @@ class RemoteSession:
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
         """See `Client.call`."""
         self._check_loop()
-        if self._closing and self.link.failure is None:  # what it began now, nobody would end
-            raise SessionExpired(CLIENT_CLOSED)
+        if self.link.failure is None:
+            self.check_open()  # what it began now, nobody would end
         # An answer may stand behind output that nobody takes: while a call waits for one, more is read.
         self._calls += 1
         self.queued(0)
