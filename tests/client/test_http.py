@@ -244,3 +244,20 @@ def test_httpx_goes_through_an_executor(name: str, server: Server, origin: RawOr
                 await web.get(f"{origin.url}/hold-body", timeout=0.1)
 
     asyncio.run(main())
+
+
+@with_a_peer()
+async def test_body_that_is_closed_while_another_task_reads_it_is_not_whole(peer: Peer) -> None:
+    peer.offer("httpHeaderEnvVars")
+    asking = asyncio.ensure_future(peer.client.http.stream("GET", "http://localhost/"))
+    asked = await peer.request("http/request")
+    peer.answer(asked, {"status": 200, "headers": [], "bodyBase64": ""})
+    stream = await asking
+    pieces = aiter(stream)
+    peer.say(BodyNotice(asked["params"]["requestId"], 1, b"half", False).message())
+    assert await anext(pieces) == b"half"
+    reading = asyncio.ensure_future(anext(pieces))
+    await asyncio.sleep(0)  # it waits for more
+    stream.close()
+    with pytest.raises(HttpFailed, match="closed before its end"):
+        await reading

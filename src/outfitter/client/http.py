@@ -230,8 +230,11 @@ class BodyFeed:
 
     def close(self) -> None:
         """Nobody wants more of it."""
-        if not self._over and self._session.link.connection is not None:  # else it has ended with that
-            _cancel(self._session, self._ident)
+        if not self._over:
+            if self._session.link.connection is not None:  # else it has ended with that
+                _cancel(self._session, self._ident)
+            # Another task may be reading, and would take what it has for all of it.
+            self._failure = HttpFailed("the answer was closed before its end")
         self._end()
         self._unread.count(-self._unread.waiting)
         self._pieces.clear()
