@@ -295,9 +295,41 @@ def test_what_nobody_waits_for_any_more_is_not_asked(
             slow.may_answer.set()
             for answer in waits:
                 assert "result" in await answer
-            assert slow.asked == [str(place.project), str(place.project / "last")]
+            assert sorted(slow.asked) == [str(place.project), str(place.project / "last")]
             assert server.services.asking._waiting == {}
         finally:
+            server.stop("the test is over")
+
+    wait_for(scenario())
+
+
+def test_starts_that_wait_for_a_provider_are_limited_in_bytes(place: Place, slow: Slow) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, ServerSettings(several_principals=True), place.environ(), base="launcher")
+
+        def start(raw: Raw, name: str, size: int) -> asyncio.Future[Message]:
+            argv = ["true", "x" * size]
+            return raw.ask("process/start", start_params(name, argv, cwd=place.project.as_uri(), contract={}))
+
+        try:
+            alice, bob = Raw(server, loop, "alice"), Raw(server, loop, "bob")
+            await alice.greet()
+            await bob.greet()
+            waits = [start(alice, f"{number}", 3 << 20) for number in range(11)]
+            await until(slow.begun)
+            refused = await asyncio.wait_for(start(alice, "more", 3 << 20), 20 * SECOND)
+            assert refused["error"]["message"] == (
+                "too many requests wait for the environments of projects; wait for their answers first"
+            )
+            waits += [start(bob, "small", 1), start(bob, "other", 3 << 20)]
+            slow.may_answer.set()
+            # What is too long for the kernel is told so, now that it could start.
+            answers = [await one for one in waits]
+            assert ["error" in one for one in answers] == [True] * 11 + [False, True]
+            assert server.services.asking._bytes.held == 0
+        finally:
+            slow.may_answer.set()
             server.stop("the test is over")
 
     wait_for(scenario())

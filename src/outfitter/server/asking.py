@@ -7,10 +7,12 @@ the same process waits behind it, so that nothing overtakes a start.
 from __future__ import annotations
 
 from ..core.marks import NO_SESSION
+from ..core.quotas import Quota
 from ..core.shares import Shares
 from ..protocol.wishes import WaitingNotice
+from ..refusals import Refused
 from ..stdlib import allocate_lock
-from .limits import FIRST_NEWS_SECONDS, MATCHING, MATCHING_TOTAL, QUESTIONS, QUESTIONS_TOTAL
+from .limits import FIRST_NEWS_SECONDS, MATCHING, MATCHING_TOTAL, QUESTIONS, QUESTIONS_TOTAL, SET_ASIDE_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
         @property
         def open(self) -> bool: ...
         @property
+        def size(self) -> int: ...
+        @property
         def session(self) -> Session: ...
         @property
         def principal(self) -> str: ...
@@ -50,6 +54,7 @@ class Asking:
         self._turns = Shares(QUESTIONS_TOTAL, QUESTIONS, sessions.sharing)
         self._matching = Shares(MATCHING_TOTAL, MATCHING, sessions.sharing)
         self._waiting: dict[object, _Question] = {}
+        self._bytes = Quota(SET_ASIDE_BYTES, sessions.sharing)  # of what was set aside
 
     def first(
         self,
@@ -96,14 +101,22 @@ class Asking:
     def _set_aside(
         self, call: Asker, again: Callable[[], None], process_id: str | None, tell: str | None, what: str
     ) -> Then:
-        """What to call when the request can be handled. Until then its process's id is taken."""
+        """What to call when the request can be handled. Until then its process's id is taken. Raises Refused
+        where too much waits."""
+        principal, size = call.principal, call.size
+        if not self._bytes.allows(principal, size):
+            raise Refused(
+                "too many requests wait for the environments of projects; wait for their answers first"
+            )
         call.later()
+        self._bytes.take(principal, size)
         starting = call.session.starting
         if process_id is not None:
             starting[process_id] = []
         news = None if tell is None else _News(self._loop, call, WaitingNotice(tell, what))
 
         def then(failure: BaseException | None) -> None:
+            self._bytes.give(principal, size)
             if news is not None:
                 news.over = True
             held = [] if process_id is None else starting.pop(process_id, [])

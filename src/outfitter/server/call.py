@@ -99,9 +99,10 @@ _TRACE_CHARACTERS = 1024  # W3C Trace Context: 55 and 512
 
 
 class Call:
-    """A request: `id`, `method` and `trace` are the peer's, `services` are the server's."""
+    """A request: `id`, `method` and `trace` are the peer's, `services` are the server's. `size` is about how
+    many bytes it came as."""
 
-    __slots__ = ("_channel", "_waits", "cancel", "id", "method", "services", "trace")
+    __slots__ = ("_channel", "_waits", "cancel", "id", "method", "services", "size", "trace")
 
     span: object = None  # where requests are traced: see `server.observed`
 
@@ -112,6 +113,7 @@ class Call:
         self.method = request.method
         self.trace: Json = None if request.trace is None else _known(request.trace)
         self.services = channel.services
+        self.size = 0
         self.cancel: Callable[[], None] | None = None  # called if the connection is lost before the answer
 
     @property

@@ -85,7 +85,7 @@ class Connection:
             self._refuse(error)
             return
         if type(message) is jsonrpc.Request:
-            dispatch(self, message)
+            dispatch(self, message, sum(map(len, data)) if type(data) is tuple else len(data))
             return
         try:
             self._notice(message)

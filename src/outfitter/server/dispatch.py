@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 _handlers: dict[str, Handler] = {}
 
 
-def dispatch(connection: Asking, request: Request) -> None:
-    """Handles a request: it is answered now or later."""
+def dispatch(connection: Asking, request: Request, size: int) -> None:
+    """Handles a request, which came as so many bytes: it is answered now or later."""
     if request.trace is not None:
         note("server", "<", "%s for trace %s", request.method, request.trace.get("traceparent"))
     call = connection.call_type(connection, request)
+    call.size = size
     connection.services.pace.turn.append(request.method)
     try:
         method = METHODS.get(request.method)

@@ -100,6 +100,9 @@ WAITING_SEARCHES = 64
 # Questions to providers, setups and login shells that are asked at a time, of all sessions and of one. Each
 # is a program of somebody else, which may take minutes: they have threads of their own, so no file waits.
 QUESTIONS_TOTAL, QUESTIONS = 32, 8
+# Bytes of all requests that wait for that; where there are several principals, one of them may have half. A
+# start has some KiB, most of it the environment of an agent: so many are more than anybody waits for.
+SET_ASIDE_BYTES = 64 << 20
 # Trees that are walked at a time for what the globs of sandboxes match, of all sessions and of one. Such a
 # walk takes seconds at most, and threads take turns with the interpreter: more would hold up the loop.
 MATCHING_TOTAL, MATCHING = 2, 1
