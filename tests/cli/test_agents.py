@@ -18,6 +18,7 @@ from outfitter.cli.agents.sessions import AgentSession, AgentSessions
 from outfitter.errors import SettingInvalid
 from outfitter.formats.launchfile import parse_contract
 from tests.cli.commandline import OUTFITTER, User
+from tests.support.machine import SECOND
 from tests.support.servers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -279,6 +280,19 @@ def test_what_cannot_be_launched_is_told(user: User, words: tuple[str, ...], tol
     done = user.run("agent", "run", *words, "--", "go")
     assert (done.returncode, done.stdout) == (125, b"")
     assert told in done.stderr.decode()
+
+
+def test_what_would_be_launched_is_told_without_what_steers_a_terminal(user: User) -> None:
+    folder = user.home / "a\x1b]0;b\x07"
+    folder.mkdir()
+    (folder / "outfitter.toml").write_text('[agents]\nname = "n\\u001b]0;x\\u0007"\n')
+    words = [*OUTFITTER, "agent", "run", "codex", "--dry-run", "--", "go"]
+    done = subprocess.run(words, cwd=folder, env=user.env(), capture_output=True, timeout=60 * SECOND)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode().splitlines()[:2] == [
+        "codex headless (contract n\\x1b]0;x\\x07)",
+        f"  cwd  {user.home}/a\\x1b]0;b\\x07",
+    ]
 
 
 def test_a_project_s_file_that_is_none_is_neither_waited_for_nor_read_without_end(user: User) -> None:

@@ -21,6 +21,7 @@ from ...errors import OutfitterError, RequestFailed, SettingInvalid
 from ...providers import inherited
 from .. import base, terminal
 from ..console import say
+from ..env.output import emit, printable
 from ..follow import status_of
 from ..records import Records
 from ..run import follow
@@ -82,7 +83,8 @@ class _Launch:
                 continues=None if known is None else known.guards,
             )
             if flags["dry_run"]:
-                print(dumps(_told(spec)) if flags["json"] else str(spec))
+                lines = [dumps(_told(spec))] if flags["json"] else map(printable, spec.lines())
+                emit("\n".join(lines))
                 return 0
             return await self._start(client, spec, task)
 
