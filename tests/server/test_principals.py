@@ -318,6 +318,28 @@ async def _look(client: Client, folder: Path, method: str) -> None:
         await client.files.walk(folder)
 
 
+def test_one_principal_cannot_have_all_descriptors(run: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    async def scenario(shared: Shared) -> None:
+        descriptors = shared.server.services.sessions.descriptors
+        descriptors.limit = 20
+        bob, alice = await shared.client("bob"), await shared.client("alice")
+        held = [await alice.files.open(tmp_path / "file") for _ in range(5)]  # two each
+        with pytest.raises(RequestFailed, match="have 10 of this server's open files, your share"):
+            await alice.start(["/bin/true"])
+        assert (await bob.run(["/bin/true"])).exit_code == 0
+        for one in held:
+            await one.close()
+        while descriptors.held:  # nobody waits for the answer to that
+            await asyncio.sleep(0.01)
+        assert (await alice.run(["/bin/true"])).exit_code == 0
+        while descriptors._mine:
+            await asyncio.sleep(0.01)
+
+    run(scenario)
+
+
 def test_bodies_of_one_principal_leave_room_for_another_s(
     run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

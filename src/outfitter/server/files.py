@@ -41,11 +41,12 @@ _WRITES = "writes"  # the reason not to read on, while much waits for a disk
 class Handle:
     """An open file of one connection. Raises Exhausted."""
 
-    __slots__ = ("_descriptors", "_held", "fd", "lost", "path", "replacement")
+    __slots__ = ("_descriptors", "_held", "_principal", "fd", "lost", "path", "replacement")
 
-    def __init__(self, path: str, descriptors: Descriptors) -> None:
-        descriptors.take(DESCRIPTORS)
+    def __init__(self, path: str, descriptors: Descriptors, principal: str) -> None:
+        descriptors.take(DESCRIPTORS, principal)
         self._descriptors = descriptors
+        self._principal = principal
         self._held = DESCRIPTORS
         self.path = path
         self.fd = -1
@@ -55,7 +56,7 @@ class Handle:
     def close(self) -> None:
         """Lets go; a replacement that was not committed leaves the old content."""
         held, self._held = self._held, 0
-        self._descriptors.give_back(held)
+        self._descriptors.give_back(held, self._principal)
         fd, self.fd = self.fd, -1
         if self.replacement is not None:
             self.replacement.discard()
@@ -206,7 +207,7 @@ class FileWork:
                 raise Refused(f"file handle `{handle_id}` already exists")
             if old is None and len(self.handles) >= FILE_HANDLES:
                 raise Refused(f"at most {FILE_HANDLES} file handles may be open per connection")
-            handle = self.handles[handle_id] = Handle(path, self._descriptors)
+            handle = self.handles[handle_id] = Handle(path, self._descriptors, self._channel.principal)
         try:
             if old is not None:
                 old.close()
@@ -254,7 +255,7 @@ class FileWork:
             self._workers.run(lambda: let_go(fd), _nothing)
             return
         try:
-            self._descriptors.take(1)  # it may have to wait for those before it
+            self._descriptors.take(1, call.principal)  # it may have to wait for those before it
         except Exhausted as error:
             self._workers.run(lambda: let_go(fd), _nothing)
             call.refuse(error)
@@ -354,7 +355,7 @@ class _Stream:
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            self._descriptors.give_back(1)
+            self._descriptors.give_back(1, self._call.principal)
             self._workers.run(lambda: let_go(fd), _nothing)
 
 

@@ -224,7 +224,7 @@ def _adopt_session(services: Services, told: Told, received: Received) -> None:
         session.processes[process.process_id] = process
         if not process.closed:
             session.running += 1
-            sessions.descriptors.adopt(DESCRIPTORS)
+            sessions.descriptors.adopt(DESCRIPTORS, session.principal)
             session._notices[process] = Notices(process.process_id)
         if not process.exited:
             sessions._leaders.add(process.pid)

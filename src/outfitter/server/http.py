@@ -55,7 +55,7 @@ class HttpRequests:
         if not room.allows(self.principal):
             raise QuotaReached("http requests under way", room.of(self.principal), "wait for one of them")
         later = call.later()
-        self._descriptors.take(1)
+        self._descriptors.take(1, self.principal)
         room.take(self.principal)
         request = _Request(self, call, params)
         self._active.add(request)
@@ -67,7 +67,7 @@ class HttpRequests:
     def over(self, request: _Request) -> None:
         """Nothing of it follows."""
         self._active.discard(request)
-        self._descriptors.give_back(1)
+        self._descriptors.give_back(1, self.principal)
         self.outbound.room.give(self.principal)
 
     def cancel(self, ident: str) -> bool:

@@ -101,7 +101,8 @@ class _Search:
         if not sys.executable:
             raise HostUnsupported("searching needs the server's Python interpreter, whose path is unknown")
         self._descriptors = services.sessions.descriptors
-        self._descriptors.take(DESCRIPTORS)
+        self._principal = call.principal
+        self._descriptors.take(DESCRIPTORS, self._principal)
         files: list[int] = []
         pid = 0
         try:
@@ -119,7 +120,7 @@ class _Search:
                 os.kill(pid, 9)
                 waitpid(pid, 0)
             let_go(*files)
-            self._descriptors.give_back(DESCRIPTORS)
+            self._descriptors.give_back(DESCRIPTORS, self._principal)
             raise
         self._pid = pid
         let_go(files[0])
@@ -151,7 +152,7 @@ class _Search:
         except (OSError, MemoryError) as error:
             failure = error
         let_go(self._pidfd, self._answer, self._complaint)
-        self._descriptors.give_back(DESCRIPTORS)
+        self._descriptors.give_back(DESCRIPTORS, self._principal)
         self._over(self, answer[1:], failure)
 
     def _failure(self, answer: bytes) -> BaseException | None:

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         def launch(self, session: Session, process_id: str, launch: Launch) -> Process: ...
         def reaped(self, session: Session, process: Process) -> None: ...
         def settled(self, session: Session) -> None: ...
-        def closed(self, process: Process) -> None: ...
+        def closed(self, session: Session, process: Process) -> None: ...
 
 
 _SHORT = 2048  # of output, which is rather joined than sent in parts
@@ -328,7 +328,7 @@ class Session:
                 self._registry.reaped(self, process)
         if closed_seq is not None:
             self.running -= 1
-            self._registry.closed(process)
+            self._registry.closed(self, process)
             self._paused.discard(process)
             self._catching_up.discard(process)
             self._held.discard(process)

@@ -87,7 +87,7 @@ class Sessions:
         self._budget = Budget(settings.retained_total_bytes)
         self._shares: dict[str, Share] = {}  # of it, by principal
         self.spawner = Spawner()
-        self.descriptors = Descriptors()
+        self.descriptors = Descriptors(self.sharing)
         self.marks = Marks(new_nonce())
         cgroups = None
         if settings.cgroup:
@@ -324,7 +324,7 @@ class Sessions:
         if self.sharing.several:
             budget = self._share(session.principal)
         self.watchdog.try_to_ensure()
-        self.descriptors.take(DESCRIPTORS)
+        self.descriptors.take(DESCRIPTORS, session.principal)
         try:
             process = Process(
                 process_id,
@@ -338,7 +338,7 @@ class Sessions:
                 started_ms=int(time.time() * 1000),
             )
         except BaseException:
-            self.descriptors.give_back(DESCRIPTORS)
+            self.descriptors.give_back(DESCRIPTORS, session.principal)
             raise
         self.pace.started()
         self._leaders.add(process.pid)
@@ -415,10 +415,10 @@ class Sessions:
             for one in self._sessions.values()
         )
 
-    def closed(self, process: Process) -> None:
+    def closed(self, session: Session, process: Process) -> None:
         """A process has closed: its descriptors are free."""
         self._ending.discard(process)
-        self.descriptors.give_back(DESCRIPTORS)
+        self.descriptors.give_back(DESCRIPTORS, session.principal)
         if self.observer is not None:
             self.observer.ended(process)
 

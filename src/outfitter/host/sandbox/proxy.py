@@ -49,7 +49,7 @@ class Proxy:
         self.watcher = watcher
         self.loop = loop
         self.resolver = resolver
-        self.pipes = StreamPipes(descriptors)
+        self.pipes = StreamPipes(descriptors, watcher.principal)
         self.own_ports = own_ports
         self.listening: list[tuple[socket, str]] = []
         self._descriptors = descriptors
@@ -87,7 +87,7 @@ class Proxy:
             return
         try:
             if self._descriptors is not None:
-                self._descriptors.take(_DESCRIPTORS)
+                self._descriptors.take(_DESCRIPTORS, self.principal)
         except Exhausted:
             sock.close()
             return
@@ -119,7 +119,7 @@ class Proxy:
             return
         self._connections.discard(connection)
         if self._descriptors is not None:
-            self._descriptors.give_back(_DESCRIPTORS)
+            self._descriptors.give_back(_DESCRIPTORS, self.principal)
         if len(self._connections) == CONNECTIONS - 1 and not self.closed:
             self._watch(on=True)
 

@@ -34,11 +34,12 @@ _ROUNDS = 8
 class StreamPipes:
     """Pipes for streams: each is empty when nobody has it."""
 
-    def __init__(self, descriptors: Descriptors | None = None) -> None:
-        """`descriptors` are where theirs are counted."""
+    def __init__(self, descriptors: Descriptors | None = None, principal: str = "") -> None:
+        """`descriptors` are where theirs are counted, for a principal."""
         self._free: list[tuple[int, int]] = []
         self._open = 0
         self._descriptors = descriptors
+        self._principal = principal
 
     def take(self) -> tuple[int, int] | None:
         """None when there is none: then bytes are copied."""
@@ -50,7 +51,7 @@ class StreamPipes:
 
         if self._descriptors is not None:
             try:
-                self._descriptors.take(2)
+                self._descriptors.take(2, self._principal)
             except Exhausted:
                 return None
         try:
@@ -77,7 +78,7 @@ class StreamPipes:
 
     def _give_back(self) -> None:
         if self._descriptors is not None:
-            self._descriptors.give_back(2)
+            self._descriptors.give_back(2, self._principal)
 
     def close(self) -> None:
         for pipe in self._free:
