@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import outfitter
+from outfitter.protocol.session import LEFT
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Resolution, Trust
 from outfitter.server import asking, dispatch
@@ -328,6 +329,29 @@ def test_starts_that_wait_for_a_provider_are_limited_in_bytes(place: Place, slow
             answers = [await one for one in waits]
             assert ["error" in one for one in answers] == [True] * 11 + [False, True]
             assert server.services.asking._bytes.held == 0
+        finally:
+            slow.may_answer.set()
+            server.stop("the test is over")
+
+    wait_for(scenario())
+
+
+def test_session_whose_client_left_while_a_start_waited_ends_with_the_wait(place: Place, slow: Slow) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, ServerSettings(session_retention=3600), place.environ(), base="launcher")
+        try:
+            client = Raw(server, loop)
+            await client.greet()
+            client.ask("process/start", start_params("p", ["true"], cwd=place.project.as_uri(), contract={}))
+            await until(slow.begun)
+            client.end.close(LEFT, "")
+            sessions = server.services.sessions
+            while [one.peer for one in sessions.overview(None)] != [None]:
+                await asyncio.sleep(0.01)
+            slow.may_answer.set()
+            while len(sessions):
+                await asyncio.sleep(0.01)
         finally:
             slow.may_answer.set()
             server.stop("the test is over")

@@ -110,7 +110,8 @@ class Asking:
             )
         call.later()
         self._bytes.take(principal, size)
-        starting = call.session.starting
+        session = call.session
+        starting = session.starting
         if process_id is not None:
             starting[process_id] = []
         news = None if tell is None else _News(self._loop, call, WaitingNotice(tell, what))
@@ -131,6 +132,8 @@ class Asking:
                     starting[process_id] += held[place:]  # the start waits for something else now
                     return
                 one()
+            if session.left and session.idle:
+                self._sessions.settled(session)  # it was kept for no more than this
 
         return then
 
