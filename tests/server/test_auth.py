@@ -404,3 +404,20 @@ def test_wrong_combination_of_flags_ends_before_listening(
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode().startswith("outfitter: ")
     assert text in done.stderr.decode()
+
+
+def test_a_second_token_leaves_room_for_who_has_it_from_sighup_on(tmp_path: Path) -> None:
+    ann, bob = "a token that is Ann's", "a token that is Bob's"
+    file = tmp_path / "tokens"
+    flags = ("--ws-auth", "capability-token", "--ws-token-file", private(file, f"{ann}\n"))
+    with serving("outfitter", tmp_path, *flags, "--max-sessions", "4", "--log-level", "debug") as server:
+        headers = {"Authorization": f"Bearer {ann}"}
+        first, second, third = (Wire(server.url, headers=headers) for _ in range(3))
+        with first, second, third:
+            first.handshake()
+            second.handshake()
+            file.write_text(f"{ann}\n{bob}\n")
+            os.kill(server.pid, signal.SIGHUP)
+            log = tmp_path / "outfitter.stderr"
+            wait_until(lambda: "SIGHUP: read again" in log.read_text(), "the tokens are read again")
+            assert third.error("initialize", {"clientName": "test"})["data"]["error"] == "quota-reached"

@@ -60,3 +60,47 @@ def test_only_signals_that_mean_the_end_set_a_time_for_it(number: int, last: boo
     code = ENDS.format(number=number)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"{last}\n"
+
+
+IGNORED = """
+import os, signal
+from outfitter.loop import EpollLoop
+from outfitter.server import listen
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+loop, done = EpollLoop(), []
+listen.on_signals(loop, {signal.SIGHUP: lambda: done.append("hung up"), signal.SIGUSR1: loop.stop})
+os.kill(os.getpid(), signal.SIGHUP)
+os.kill(os.getpid(), signal.SIGUSR1)
+loop.run()
+print(done)
+"""
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    done = subprocess.run([sys.executable, "-c", IGNORED], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+UNREADY = """
+from outfitter.loop import EpollLoop
+from outfitter.server import listen
+
+class Server(listen.LazyServer):
+    errors = [OSError, ImportError, MemoryError]
+
+    def get(self):
+        if self.errors:
+            raise self.errors.pop(0)
+        loop.stop()
+
+loop, listen._WARM_UP_AGAIN_SECONDS = EpollLoop(), 0.01
+Server(loop, None).warm_up()
+loop.run()
+print("ready")
+"""
+
+
+def test_a_server_that_cannot_be_made_yet_is_made_later() -> None:
+    done = subprocess.run([sys.executable, "-c", UNREADY], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("ready\n", "")

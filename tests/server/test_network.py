@@ -87,6 +87,12 @@ def test_what_a_proxy_decides_is_told(wire: Wire, web: int) -> None:
     assert re.fullmatch(r"127\.0\.0\.1:\d+", told["client"])
 
 
+def test_no_proxy_leads_to_the_server_itself(server: Server, wire: Wire, web: int) -> None:
+    places = (f"http://127.0.0.1:{port}/readyz" for port in (server.port, web))
+    ran = run(wire, asking(*places), **network(LOCAL))
+    assert [line[:3] for line in ran.stdout.splitlines()] == ["403", "200"]
+
+
 def test_the_listening_sockets_end_with_the_command(wire: Wire) -> None:
     process_id, started = start(
         wire, ["/bin/sh", "-c", "echo $HTTP_PROXY; read line"], pipeStdin=True, **network()
