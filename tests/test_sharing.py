@@ -121,14 +121,17 @@ def test_whatever_the_client_can_do(shared: SharedClient) -> None:
     assert shared.do(talk).result() == b"hi\n"
 
 
-def test_closed_client_says_so() -> None:
+@pytest.mark.parametrize(
+    "close", [SharedClient.close, lambda client: asyncio.run(client.aclose())], ids=["close", "aclose"]
+)
+def test_closed_client_says_so(close: Callable[[SharedClient], None]) -> None:
     client = outfitter.shared()
 
     async def for_ever(_: Client) -> None:
         await asyncio.Event().wait()
 
     waiting = client.do(for_ever)
-    client.close()
+    close(client)
     with pytest.raises(outfitter.SessionExpired):
         waiting.result(30)
     with pytest.raises(outfitter.SessionExpired):

@@ -66,6 +66,21 @@ async def test_whoever_started_the_command_decides(peer: Peer) -> None:
     assert asked == [NetworkTarget("https_connect", "a.test", 443)] * 2
 
 
+@with_a_peer(resumable=True)
+async def test_a_decision_that_nobody_waits_for_any_more_is_given_up(peer: Peer) -> None:
+    asked, answer = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    def decide(wanted: NetworkTarget) -> Awaitable[bool]:
+        asked.set()
+        return answer
+
+    ask(peer, await started(peer, decide))
+    await asked.wait()
+    peer.cut()
+    await asyncio.wait([answer])
+    assert answer.cancelled()
+
+
 @with_a_peer()
 async def test_a_decision_may_take_its_time_and_holds_up_nobody(peer: Peer) -> None:
     answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

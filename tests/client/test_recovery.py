@@ -81,6 +81,16 @@ async def test_event_that_is_pushed_and_read_comes_once(peer: Peer) -> None:
 
 
 @with_a_peer(resumable=True)
+async def test_a_proxy_that_restarts_does_not_say_what_was_done(peer: Peer) -> None:
+    process, _ = await peer.started()
+    signalling = asyncio.ensure_future(process.interrupt())
+    await peer.request("process/signal")
+    peer.far.close(RESTARTING, "Service Restart")
+    with pytest.raises(Disconnected, match="Service Restart"):
+        await signalling
+
+
+@with_a_peer(resumable=True)
 async def test_exit_and_close_that_were_missed_are_made_up(peer: Peer) -> None:
     process, _ = await peer.started()
     peer.cut()
