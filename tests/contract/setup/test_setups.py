@@ -527,6 +527,14 @@ def test_what_did_not_run_has_its_cost_in_milliseconds(site: Site, monkeypatch: 
     assert layer.cost_ms in [seconds * 1000 for seconds in range(1, 9)]
 
 
+def test_what_ran_has_its_cost_in_milliseconds(site: Site) -> None:
+    site.script("export A=1")
+    site.allow()
+    layer = site.layer()
+    [kept] = [json.loads(path.read_text()) for path in (site.state / "setups").glob("*.json")]
+    assert round(layer.cost_ms / 1000, 3) == kept["seconds"] > 0
+
+
 def test_commands_can_insist_on_it(site: Site) -> None:
     site.script("echo the reason; exit 3", "required = true\n")
     with pytest.raises(SetupBlocked, match=f"outfitter trust {site.project}"):
