@@ -460,6 +460,21 @@ async def test_process_that_nobody_reads_is_held_alone(peer: Peer) -> None:
 
 
 @with_a_peer()
+async def test_server_that_cannot_hold_a_process_is_not_asked_to(peer: Peer) -> None:
+    _quiet, _ = await peer.started()
+    process, ident = await peer.started()
+    for seq in range(1, 10):
+        peer.output(ident, seq, bytes(MIB))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert (peer.session.waiting, peer.session.held, peer.requests) == (9 * MIB, True, [])
+    output = aiter(process)
+    for _ in range(9):
+        await anext(output)
+    assert (peer.session.held, peer.requests) == (False, [])
+
+
+@with_a_peer()
 async def test_process_that_is_alone_is_held_back_by_not_reading_on(peer: Peer) -> None:
     """Which costs no request: its own reader may just be slow."""
     peer.offer("processHold")
