@@ -319,7 +319,10 @@ def _sessions_alike(ours: Any, theirs: Any) -> None:
 OWN_SESSION = "setsid sh -c 'echo up; exec sleep 1000' & wait"
 
 
-def test_what_was_to_be_killed_is_killed_by_the_next_version(client: Client, tmp_path: Any) -> None:
+def test_what_was_to_be_killed_is_killed_by_the_next_version(
+    client: Client, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outfitter.host.tree._SWEEP_SECONDS", 60)  # and not before the next version
     client.call("process/start", start_params("tree", ["sh", "-c", OWN_SESSION]))
     client.until(lambda: _printed(client, "tree"))
     client.call("process/terminate", {"processId": "tree"})
