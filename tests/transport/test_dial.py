@@ -842,3 +842,22 @@ def test_a_slower_pace_still_notices_a_ping_that_takes_too_long() -> None:
             assert took.empty()
 
     asyncio.run(asyncio.wait_for(scenario(), 20 * SECOND))
+
+
+class Foreign:
+    """A transport of uvloop, say: it has the methods of asyncio's and not the class."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@in_a_loop
+async def test_loop_of_another_library_will_do() -> None:
+    made: Callable[[DialledTransport, Any], None] = DialledTransport.connection_made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DialledTransport, "connection_made", lambda self, inner: made(self, Foreign(inner)))
+        async with connected() as (transport, recorder, _):
+            assert (transport.close_code, recorder.reasons) == (None, [])

@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..errors import DialFailed, RemoteProtocolError, SettingInvalid
 from ..protocol import websocket as ws
@@ -148,9 +148,8 @@ class DialledTransport(asyncio.Protocol):
     # Upgrade
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._socket = transport
-        transport.set_write_buffer_limits(high=HIGH, low=LOW)
+        self._socket = cast("asyncio.Transport", transport)  # uvloop's is one without being of that class
+        self._socket.set_write_buffer_limits(high=HIGH, low=LOW)
         sock = transport.get_extra_info("socket")
         if _TCP_QUICKACK is not None and sock is not None and sock.family != socket.AF_UNIX:
             self._raw_socket = sock
