@@ -50,6 +50,7 @@ SESSIONS_LEFT = {
     "pace",
     "settings",
     "observer",
+    "_ending",  # killed already; their descriptors are closed with the old version
     "_limit",
     "_expiry",
     "_expires",
