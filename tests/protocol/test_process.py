@@ -16,7 +16,6 @@ from outfitter.errors import InvalidParams
 from outfitter.protocol.fields import Fields
 from outfitter.protocol.listing import AttachParams
 from outfitter.protocol.process import (
-    ExitedNotice,
     HoldParams,
     Notices,
     ReadParams,
@@ -28,6 +27,7 @@ from outfitter.protocol.process import (
     TerminateParams,
     WriteParams,
 )
+from outfitter.protocol.processnotices import ExitedNotice
 from outfitter.protocol.sandbox import Disabled, SandboxContext
 from outfitter.protocol.uri import FileUri
 from outfitter.protocol.wishes import EnvPolicyParams, ShellSnapshotParams

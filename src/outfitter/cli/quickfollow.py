@@ -14,9 +14,6 @@ from ..errors import OutfitterError
 from ..protocol import base64, jsonrpc, uri
 from ..protocol.codes import METHOD_NOT_FOUND
 from ..protocol.process import (
-    ClosedNotice,
-    ExitedNotice,
-    OutputNotice,
     SignalParams,
     StartParams,
     StartResult,
@@ -24,6 +21,7 @@ from ..protocol.process import (
     WriteParams,
     WriteResult,
 )
+from ..protocol.processnotices import ClosedNotice, ExitedNotice, OutputNotice
 from ..protocol.wishes import WaitingNotice
 from ..stdlib import SIG_IGN, deque, getsignal, signal
 from .console import make_way, say

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..core.events import Event
-    from ..protocol.process import ClosedNotice, ExitedNotice
+    from ..protocol.processnotices import ClosedNotice, ExitedNotice
     from ..protocol.session import EnvironmentInfo
     from ..transport.address import Address
     from ..transport.sockets import Stream

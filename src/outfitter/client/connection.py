@@ -13,7 +13,7 @@ from ..log import fault, note
 from ..observe.context import current
 from ..protocol import codes, jsonrpc
 from ..protocol.notices import NOTICES
-from ..protocol.process import quick_output
+from ..protocol.processnotices import quick_output
 from ..protocol.session import restarts
 from ..transport.base import HIGH
 

@@ -13,6 +13,7 @@ from ..errors import InvalidParams, Malformed, OutfitterError, OutputLost, Reque
 from ..log import fault
 from ..protocol import process as wire
 from ..protocol.network import DecisionNotice
+from ..protocol.processnotices import ExitedNotice, OutputNotice
 from ..protocol.wishes import WaitingNotice
 from .answers import NetworkDecision, plain
 from .unread import Unread
@@ -237,9 +238,9 @@ class ProcessFeed:
                 fault("client", "`on_waiting` or `on_network` failed", error)
             return
         event: Event = CLOSED
-        if isinstance(notice, wire.OutputNotice):
+        if isinstance(notice, OutputNotice):
             event = Output(notice.stream, notice.data)
-        elif isinstance(notice, wire.ExitedNotice):
+        elif isinstance(notice, ExitedNotice):
             event = Exited(notice.exit_code, notice.sandbox_denied, notice.signal, notice.reason)
             if notice.environment is not None:
                 self.startup = notice.environment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import http, network, process, watching, wishes
+from . import http, network, processnotices, watching, wishes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from .jsontext import Json
 
     ProcessNotice = (
-        process.OutputNotice
-        | process.ExitedNotice
-        | process.ClosedNotice
+        processnotices.OutputNotice
+        | processnotices.ExitedNotice
+        | processnotices.ClosedNotice
         | wishes.WaitingNotice
         | network.DecisionNotice
     )
     Notice = ProcessNotice | watching.ChangedNotice | http.BodyNotice
 
 NOTICES: dict[str, Callable[[Json], Notice]] = {
-    "process/output": process.OutputNotice.decode,
-    "process/exited": process.ExitedNotice.decode,
-    "process/closed": process.ClosedNotice.decode,
+    "process/output": processnotices.OutputNotice.decode,
+    "process/exited": processnotices.ExitedNotice.decode,
+    "process/closed": processnotices.ClosedNotice.decode,
     "fs/changed": watching.ChangedNotice.decode,
     "environment/waiting": wishes.WaitingNotice.decode,
     "http/request/bodyDelta": http.BodyNotice.decode,
