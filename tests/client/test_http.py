@@ -14,7 +14,7 @@ import pytest
 import outfitter
 from outfitter import sync
 from outfitter.client.http import BodyFeed
-from outfitter.errors import Disconnected, HttpFailed, RemoteProtocolError, RequestFailed
+from outfitter.errors import Disconnected, HttpFailed, RemoteProtocolError, RequestFailed, SessionExpired
 from outfitter.protocol.http import BodyNotice
 from outfitter.protocol.session import RESTARTING, RESTARTING_REASON
 from tests.client.peer import ALL, Peer, with_a_peer
@@ -160,6 +160,17 @@ async def test_stream_whose_connection_is_lost_behind_its_head_fails(peer: Peer)
     peer.near.receiver.lost("the cable was pulled")
     with pytest.raises(Disconnected, match="this stream with it"):
         [piece async for piece in await asking]
+
+
+@with_a_peer()
+async def test_stream_whose_client_is_closed_fails(peer: Peer) -> None:
+    peer.offer("httpHeaderEnvVars")
+    asking = asyncio.ensure_future(peer.client.http.stream("GET", "http://localhost/"))
+    peer.answer(await peer.request("http/request"), {"status": 200, "headers": [], "bodyBase64": ""})
+    stream = await asking
+    await peer.client.aclose()
+    with pytest.raises(SessionExpired, match="the client is closed"):
+        [piece async for piece in stream]
 
 
 def test_body_that_nobody_can_read_any_more_does_not_count(server: Server, origin: RawOrigin) -> None:
