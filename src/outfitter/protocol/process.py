@@ -314,7 +314,7 @@ class HoldParams(Shape):
 # Results
 
 
-def chunk(fields: Fields) -> tuple[int, str, bytes]:
+def piece(fields: Fields) -> tuple[int, str, bytes]:
     """A piece of output: its number, its stream, its bytes."""
     stream = fields.choice("stream", STREAMS)
     return unsigned(fields.raw("seq")), stream, fields.base64("chunk")
@@ -401,7 +401,7 @@ class ReadResult(Result):
         if code is not None and type(code) is not int:
             raise wrong(code, "i32")
         return cls(
-            [chunk(Fields(chunk, "Chunk")) for chunk in chunks],
+            [piece(Fields(one, "Chunk")) for one in chunks],
             unsigned(fields.raw("nextSeq")),
             fields.flag_or("exited", False),
             code,

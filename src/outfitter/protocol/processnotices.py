@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..record import quick_record
 from . import base64
 from .fields import Fields, unsigned, wrong
-from .process import chunk
+from .process import piece
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class OutputNotice:
     @classmethod
     def decode(cls, params: Json) -> OutputNotice:
         fields = Fields(params, "OutputNotice")
-        return cls(fields.text("processId"), *chunk(fields))
+        return cls(fields.text("processId"), *piece(fields))
 
 
 def quick_output(message: bytes) -> OutputNotice | None:
