@@ -64,10 +64,10 @@ _FIRST = 3  # the place of the first descriptor after the standard ones
 _OPAQUE, _ACTIONS = 512, 128
 _LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # the kernel's MAX_ARG_STRLEN; the NUL at its end counts
 _LEAST_ROOM, _MOST_ROOM = 128 << 10, 6 << 20
-# Sets of descriptors and directories, 0.6 KB each; made anew when there are more. To make one takes six
-# system calls: 100 commands that are started together, again and again, take 49 instead of 52 ms. Of commands
-# that stay, each has a set of its own, which nobody needs again.
-_REMEMBERED = 128
+# Sets of descriptors and directories, 0.6 KB each; made anew when there are more. To make one takes six calls
+# of the C library: with 128, a hundred commands that are started together, again and again, would take 49
+# instead of 52 ms. But of commands that stay, each has a set of its own, which nobody needs again.
+_REMEMBERED = 64
 
 
 class Stdio:
