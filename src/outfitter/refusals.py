@@ -1,7 +1,7 @@
 """The exceptions of a server that cannot serve a request: as many as it needs for its first command.
 
 Clients and the contract have others. Everybody who needs those takes these from `errors`, too, which has all
-of them and says what each one means: to load that takes 2 of a server's first 40 ms, and 150 kB.
+of them and says what each one means: without the others, an idle server takes 140 kB less.
 """
 
 from __future__ import annotations

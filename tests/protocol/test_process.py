@@ -31,6 +31,7 @@ from outfitter.protocol.processnotices import ExitedNotice
 from outfitter.protocol.sandbox import Disabled, SandboxContext
 from outfitter.protocol.uri import FileUri
 from outfitter.protocol.wishes import EnvPolicyParams, ShellSnapshotParams
+from tests.protocol.test_wishes import policies
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -310,14 +311,6 @@ def test_params_are_an_object(params: Any, value: object) -> None:
 # Both ends agree
 
 sizes = st.builds(TerminalSize, st.integers(1, 65535), st.integers(1, 65535))
-policies = st.builds(
-    EnvPolicyParams,
-    st.sampled_from(["core", "all", "none"]),
-    st.booleans(),
-    st.lists(texts, max_size=3).map(tuple),
-    st.dictionaries(texts, texts, max_size=3).map(lambda pairs: tuple(pairs.items())),
-    st.lists(texts, max_size=3).map(tuple),
-)
 starts = st.builds(
     StartParams,
     texts,

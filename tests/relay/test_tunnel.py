@@ -11,12 +11,16 @@ MUCH = 32 << 20  # more than all buffers on the way
 QUIET = 20  # rounds in which nothing more is taken
 
 
+def pair() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    return ours, theirs
+
+
 def test_a_tunnel_holds_little_for_a_harness_that_does_not_read() -> None:
     loop = EpollLoop()
-    near, harness = socket.socketpair()
-    far, service = socket.socketpair()
-    for one in (near, far, harness, service):
-        one.setblocking(False)
+    (near, harness), (far, service) = pair(), pair()
     over: list[Tunnel] = []
     tunnel = Tunnel(loop, near, far, b"said before", over.append)
     taken = rounds = 0
@@ -58,10 +62,7 @@ def test_a_tunnel_holds_little_for_a_harness_that_does_not_read() -> None:
 
 def test_what_an_end_has_sent_before_it_closed_arrives() -> None:
     loop = EpollLoop()
-    near, harness = socket.socketpair()
-    far, service = socket.socketpair()
-    for one in (near, far, harness, service):
-        one.setblocking(False)
+    (near, harness), (far, service) = pair(), pair()
     over: list[Tunnel] = []
     tunnel = Tunnel(loop, near, far, b"", over.append)
     taken = 0
